@@ -43,7 +43,7 @@ class Kind:
 
 
 def imported(kind: str, path: str, *, trust: bool) -> Callable[..., Any]:
-    """The callable at `package.module:name`; code is imported only where the user said so, never because a file does."""
+    """The callable at `package.module:name`; imported only where the user said so, never because a file does."""
     if not trust:
         raise ValueError(f"{kind} {path!r} is code outside scyc; to import and run it, add --trust")
     module, _, name = path.partition(":")

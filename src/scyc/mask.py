@@ -1,0 +1,102 @@
+"""Masks live outside the model: a dictionary from parameter names to boolean tensors, True where a weight remains."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import prune as torch_prune
+from torch.utils.hooks import RemovableHandle
+
+Masks = dict[str, Tensor]
+WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear)
+
+
+def weights(net: nn.Module) -> list[str]:
+    """The names of all convolution and linear weights, in the order of the parameters; a tied weight stands once."""
+    candidates = {
+        f"{prefix}.weight".lstrip(".") for prefix, module in net.named_modules() if isinstance(module, WEIGHTED)
+    }
+    return [name for name, _ in net.named_parameters() if name in candidates]
+
+
+def prunable(net: nn.Module) -> list[str]:
+    """All convolution and linear weights but those the model exempts (its attribute `prune_exempt`)."""
+    exempt = getattr(net, "prune_exempt", ())
+    return [name for name in weights(net) if name not in exempt]
+
+
+def ones_like(net: nn.Module, names: Iterable[str] | None = None) -> Masks:
+    """Masks that keep everything, for the prunable weights or for the parameters named."""
+    parameters = dict(net.named_parameters())
+    wanted = prunable(net) if names is None else list(names)
+    missing = [name for name in wanted if name not in parameters]
+    if missing:
+        raise ValueError(
+            f"{missing[0]!r} is no parameter of this network; it has {', '.join(list(parameters)[:8])}, ..."
+        )
+    return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in wanted}
+
+
+def density(masks: Mapping[str, Tensor], names: Iterable[str] | None = None) -> float:
+    """The share of weights that remain, over all masks or over those named."""
+    chosen = [masks[name] for name in (masks if names is None else names)]
+    if not chosen:
+        raise ValueError(
+            "no masks: nothing in this network can be pruned; name its weights in mask.ones_like(net, names)"
+        )
+    return sum(int(mask.sum()) for mask in chosen) / sum(mask.numel() for mask in chosen)
+
+
+@torch.no_grad()
+def apply_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:
+    """Set pruned weights to exactly 0.0 (set, not multiplied: NaN and -0.0 go too)."""
+    parameters = dict(net.named_parameters())
+    for name, mask in masks.items():
+        if name not in parameters:
+            raise ValueError(f"mask {name!r} fits no parameter of this network; make masks with mask.ones_like(net)")
+        parameters[name].masked_fill_(~mask, 0.0)
+
+
+def attach_(optimizer: torch.optim.Optimizer, net: nn.Module, masks: Mapping[str, Tensor]) -> RemovableHandle:
+    """Keep pruned weights at zero after every `optimizer.step()`; the handle's `remove()` ends it."""
+    apply_(net, masks)
+    pairs = [(dict(net.named_parameters())[name], ~mask) for name, mask in masks.items()]
+
+    @torch.no_grad()
+    def hold(*_: object) -> None:
+        for parameter, pruned in pairs:
+            parameter.masked_fill_(pruned, 0.0)
+
+    return optimizer.register_step_post_hook(hold)
+
+
+def to_torch_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:
+    """Hand the masks over to `torch.nn.utils.prune`: each weight becomes `weight_orig` and `weight_mask`."""
+    for name, mask in masks.items():
+        prefix, _, leaf = name.rpartition(".")
+        module = net.get_submodule(prefix)
+        order = list(module._parameters)
+        torch_prune.custom_from_mask(module, leaf, mask)  # type: ignore[no-untyped-call]
+        reorder_(module, [f"{leaf}_orig" if key == leaf else key for key in order])
+
+
+def from_torch_(net: nn.Module) -> Masks:
+    """Take the masks over from `torch.nn.utils.prune`, and leave an ordinary network whose pruned weights are zero."""
+    masks: Masks = {}
+    for prefix, module in net.named_modules():
+        for leaf in [
+            key.removesuffix("_mask") for key, _ in module.named_buffers(recurse=False) if key.endswith("_mask")
+        ]:
+            if f"{leaf}_orig" not in module._parameters:
+                continue
+            order = [leaf if key == f"{leaf}_orig" else key for key in module._parameters]
+            masks[f"{prefix}.{leaf}".lstrip(".")] = getattr(module, f"{leaf}_mask").bool()
+            torch_prune.remove(module, leaf)  # type: ignore[no-untyped-call]
+            reorder_(module, order)
+    order = [name for name, _ in net.named_parameters()]
+    return {name: masks[name] for name in sorted(masks, key=order.index)}
+
+
+def reorder_(module: nn.Module, order: list[str]) -> None:
+    """torch's prune moves a parameter to the end, where an optimizer that counts parameters finds another one."""
+    module._parameters = {key: module._parameters[key] for key in order}

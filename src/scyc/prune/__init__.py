@@ -1,0 +1,81 @@
+"""Pruning: which weights go (score x scope x unit, exact counts), and what the rest returns to (rewind)."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from scyc.draw import generator
+from scyc.mask import Masks, apply_, prunable
+from scyc.prune.group import SCOPE, SCOPES, UNIT, UNITS
+from scyc.prune.rewind import REWIND, REWINDS, Rewind
+from scyc.prune.score import SCORE, SCORES
+from scyc.prune.select import pruned
+
+__all__ = ["REWIND", "REWINDS", "SCOPE", "SCOPES", "SCORE", "SCORES", "UNIT", "UNITS", "Rewind"]
+__all__ += ["gradients", "pruned", "starting", "step"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def starting(net: nn.Module, unit: str = "weight") -> Masks:
+    """Masks that keep everything; with unit `filter`, the vectors that go with a filter have masks of their own."""
+    parameters = dict(net.named_parameters())
+    names = prunable(net)
+    if unit == "filter":
+        couplings = getattr(net, "prune_coupled", {})
+        names += [vector for name in names for vector in couplings.get(name, ())]
+    return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in names}
+
+
+def step(
+    net: nn.Module,
+    masks: Mapping[str, Tensor],
+    *,
+    score: str = "magnitude",
+    scope: str = "global",
+    unit: str = "weight",
+    amount: float = 0.2,
+    grads: Mapping[str, Tensor] | None = None,
+    rng: torch.Generator | None = None,
+) -> Masks:
+    """The masks after one more pruning of this network; the weights that go are set to zero in it."""
+    parameters = dict(net.named_parameters())
+    names = [name for name in prunable(net) if name in masks] or list(masks)
+    if score == "gradient" and grads is None:
+        raise ValueError("score 'gradient' needs grads=prune.gradients(net, batches, loss)")
+    weights = {name: parameters[name].detach() for name in names}
+    scores = SCORE.find(score)(weights, grads or {}, rng or generator("score", 0, 0))
+    couplings = getattr(net, "prune_coupled", {}) if unit == "filter" else {}
+    made, _ = pruned(
+        {name: value[None] for name, value in scores.items()},
+        {name: mask[None] for name, mask in {**(starting(net, unit) if couplings else {}), **masks}.items()},
+        scope=SCOPE.find(scope),
+        unit=UNIT.find(unit),
+        amount=amount,
+        coupled=couplings,
+    )
+    fresh = {name: mask[0] for name, mask in made.items()}
+    apply_(net, fresh)
+    return fresh
+
+
+def gradients(net: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], loss: Loss) -> dict[str, Tensor]:
+    """The gradient of the mean loss over the batches, in evaluation mode: BatchNorm statistics stay untouched."""
+    parameters = {name: p for name, p in net.named_parameters() if p.requires_grad}
+    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    rows, training = 0, {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        for x, y in batches:
+            grads = torch.autograd.grad(loss(net(x), y), list(parameters.values()), allow_unused=True)
+            rows += len(x)
+            for sum_, grad in zip(total.values(), grads, strict=True):
+                if grad is not None:
+                    sum_.add_(grad, alpha=len(x))
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    if not rows:
+        raise ValueError("no batches: the gradient score needs at least one")
+    return {name: sum_ / rows for name, sum_ in total.items()}
