@@ -1,0 +1,135 @@
+"""Append-only JSON lines, each sealed by a checksum of its own bytes: {"cycle":0,...,"crc32":"1a2b3c4d"}."""
+
+import fcntl
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from scyc.store import files
+from scyc.store.files import Integrity
+
+SEAL = b',"crc32":"%08x"}'  # over the bytes before it, so that checking needs no second serialisation
+LENGTH = len(SEAL % 0)
+SEALED = re.compile(rb',"crc32":"[0-9a-f]{8}"\}')
+
+
+def canonical(value: Any) -> bytes:
+    """One spelling per value: sorted keys, no spaces, no NaN."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return text.encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        place, culprit = misfit(value)
+        raise ValueError(
+            f"{place or 'value'} = {culprit!r} cannot be stored as JSON: {error}; use None for it"
+        ) from None
+
+
+def misfit(value: Any, place: str = "") -> tuple[str, Any]:
+    """Where in a nested value the first part lies that JSON has no word for."""
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in inner:
+        try:
+            json.dumps({key: item}, allow_nan=False, sort_keys=True, ensure_ascii=False).encode()
+        except (ValueError, TypeError):
+            return misfit(item, f"{place}.{key}" if place else str(key))
+    return place, value
+
+
+def parse(text: bytes) -> Any:
+    """JSON as we write it: UTF-8, no NaN or Infinity; anything else is a ValueError."""
+    try:
+        return json.loads(text.decode(), parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def seal(row: Mapping[str, Any]) -> bytes:
+    if not row or "crc32" in row:
+        raise ValueError(f"row {dict(row)!r} cannot be sealed: give it at least one field and none named 'crc32'")
+    body = canonical(row)[:-1]
+    return body + SEAL % zlib.crc32(body)
+
+
+def intact(line: bytes) -> bool:
+    return line[-LENGTH:] == SEAL % zlib.crc32(line[:-LENGTH])
+
+
+def unseal(data: bytes, path: Path) -> list[dict[str, Any]]:
+    """The rows of whole lines; a line whose checksum is wrong is named."""
+    lines = data.split(b"\n")[:-1]
+    for number, line in enumerate(lines, 1):
+        if not intact(line):
+            raise damaged(path, number)
+    text = b"[" + b"},".join([line[:-LENGTH] for line in lines]) + b"}]"  # one call for all lines is faster
+    try:
+        rows = parse(text) if lines else []
+    except ValueError as error:
+        raise Integrity(f"{path}: expected a JSON object on every line ({error}); restore it from a copy") from None
+    if len(rows) != len(lines) or not all(type(row) is dict for row in rows):
+        raise Integrity(f"{path}: expected one JSON object on every line; restore it from a copy")
+    return rows
+
+
+def damaged(path: Path, number: int) -> Integrity:
+    fix = "restore the file from a copy, or remove the run to compute it again"
+    return Integrity(f"{path}: line {number} does not match its checksum, it was changed after it was written; {fix}")
+
+
+def split(data: bytes, path: Path) -> tuple[bytes, bytes]:
+    """Whole lines, and what an interrupted writer left of a last one; one that only lacks its newline is whole."""
+    end = data.rfind(b"\n") + 1
+    tail = data[end:]
+    if tail and intact(tail):
+        return data + b"\n", b""
+    if any(intact(tail[: found.end()]) for found in SEALED.finditer(tail)):  # no torn write goes on after a whole line
+        raise damaged(path, data.count(b"\n") + 1)
+    return data[:end], tail
+
+
+def read(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The rows, and whether a torn last line (an append that was interrupted, so never acknowledged) was left out."""
+    whole, torn = split(files.read(path), path)
+    return unseal(whole, path), bool(torn)
+
+
+def append_(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Add rows durably, all or none; returns how many bytes of a torn last line were cut off first."""
+    data = b"".join(seal(row) + b"\n" for row in rows)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise files.full(path, len(data), error) from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)  # nobody cuts a tail that another process is still writing
+        return extend_(fd, data, path)
+    finally:
+        os.close(fd)
+
+
+def extend_(fd: int, data: bytes, path: Path) -> int:
+    former = os.pread(fd, os.fstat(fd).st_size, 0)
+    whole, torn = split(former, path)
+    size = min(len(whole), len(former))
+    try:
+        if torn:
+            os.ftruncate(fd, size)
+        files.write_all(fd, whole[size:] + data)  # whole[size:] is the newline that the last line lacks
+        os.fsync(fd)
+        if not former:
+            files.sync(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            os.ftruncate(fd, size)
+            os.fsync(fd)
+        raise files.full(path, len(data), error) from None
+    return len(torn)

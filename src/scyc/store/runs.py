@@ -1,0 +1,183 @@
+"""The store: one folder per run under a root that can be moved, and the questions one asks of many runs."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scyc.registry import nearest
+from scyc.store import files, journal
+from scyc.store.files import Integrity
+from scyc.store.journal import canonical
+
+if TYPE_CHECKING:  # torch takes seconds to import, and most questions need no tensors
+    from torch import Tensor
+
+ID = re.compile(r"[0-9a-f]{12}")
+NAME = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Store:
+    """Runs by id, experiments by name, checkpoints by stack; nothing in it knows where the root lies."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(self.root))
+
+    def folder(self, id: str) -> Path:
+        """Where a run lies; a path is built from nothing but a valid id, and never leads out of the root."""
+        if not ID.fullmatch(id):
+            raise ValueError(f"run id {id!r} is not 12 hexadecimal digits; `scyc ls` lists the ids")
+        path = self.root / id
+        if path.is_symlink():
+            raise Integrity(f"{path}: expected a folder, found a link; put the run's folder itself here")
+        return path
+
+    def known(self, id: str) -> Path:
+        path = self.folder(id)
+        if not path.is_dir():
+            raise nearest("run", id, self.ids())
+        return path
+
+    def create(self, id: str, config: Mapping[str, Any]) -> None:
+        """Make a run; one that exists must have the same configuration."""
+        path = self.folder(id)
+        if not path.is_dir():
+            files.folder_(self.root)
+            files.whole_folder_(path, "config.json", journal.seal({"config": config, "run": id}) + b"\n")
+        if canonical(self.config(id)) != canonical(config):
+            raise Integrity(f"{path}/config.json: holds another configuration than this run's; remove the run")
+
+    def config(self, id: str) -> dict[str, Any]:
+        return self._document(self.known(id) / "config.json", "run", id, "config")
+
+    def records(self, id: str) -> list[dict[str, Any]]:
+        """What was appended, in the order of the cycles."""
+        return [{name: row[name] for name in row if name != "run"} for row in self._rows(id)]
+
+    def append(self, id: str, record: Mapping[str, Any]) -> None:
+        """Add the next cycle's record durably; one that is there already must be equal."""
+        cycle, rows, row = record["cycle"], self._rows(id), {**record, "run": id}
+        path = self.folder(id) / "records.jsonl"
+        if type(cycle) is not int or not 0 <= cycle <= len(rows):
+            raise ValueError(f"{path}: record of cycle {cycle!r} is out of order; the next one is {len(rows)}")
+        if cycle == len(rows):
+            self._append(id, path, row)
+        elif canonical(rows[cycle]) != canonical(row):
+            names = sorted(name for name in {*row, *rows[cycle]} if row.get(name) != rows[cycle].get(name))
+            raise Integrity(
+                f"{path}: cycle {cycle} was recorded with other values of {names}; remove the run to redo it"
+            )
+
+    def event(self, id: str, kind: str, **facts: Any) -> None:
+        """Note what the configuration does not determine; the order of lines counts, the clock is only shown."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._append(id, self.known(id) / "events.jsonl", {**facts, "kind": kind, "run": id, "time": time})
+
+    def events(self, id: str) -> list[dict[str, Any]]:
+        return self._journal(self.known(id) / "events.jsonl", id)
+
+    def save_state(self, id: str, name: str, tensors: Mapping[str, "Tensor"]) -> str:
+        from scyc.store import weights
+
+        return weights.save_tensors(self._state(id, name), tensors, {"run": id})
+
+    def load_state(self, id: str, name: str, sha256: str) -> dict[str, "Tensor"]:
+        from scyc.store import weights
+
+        return weights.load_tensors(self._state(id, name), sha256)
+
+    def ids(self) -> list[str]:
+        return sorted(filter(ID.fullmatch, os.listdir(self.root))) if self.root.is_dir() else []
+
+    def find(self, prefix: str) -> str:
+        """The one run whose id starts so."""
+        ids = self.ids()
+        found = [id for id in ids if id.startswith(prefix)]
+        if len(found) > 1:
+            raise ValueError(f"run {prefix!r} is ambiguous: {', '.join(found[:5])}; type more digits")
+        if not found:
+            raise nearest("run", prefix, ids)
+        return found[0]
+
+    def rows(self, ids: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """All records of many runs, each with its `run`."""
+        return [row for id in (self.ids() if ids is None else ids) for row in self._rows(id)]
+
+    def write_manifest(self, name: str, manifest: Mapping[str, Any]) -> None:
+        path = self._manifest(name)
+        files.folder_(path.parent)
+        files.clean_(self.root)
+        files.write(path, journal.seal({"experiment": name, "manifest": manifest}) + b"\n")
+
+    def manifest(self, name: str) -> dict[str, Any]:
+        path = self._manifest(name)
+        if not path.exists():
+            raise nearest("experiment", name, self.experiments())
+        return self._document(path, "experiment", name, "manifest")
+
+    def experiments(self) -> list[str]:
+        return sorted(path.stem for path in (self.root / ".experiments").glob("*.json") if NAME.fullmatch(path.stem))
+
+    def stack_folder(self, stack: str) -> Path:
+        return self.root / ".stacks" / named("stack", stack)
+
+    def stacks(self) -> list[str]:
+        """Stacks that have checkpoints."""
+        folders = (self.root / ".stacks").glob("*")
+        return sorted(path.name for path in folders if NAME.fullmatch(path.name) and any(path.glob("*.ckpt")))
+
+    def drop_stack(self, stack: str) -> None:
+        files.remove_folder_(self.stack_folder(stack))
+
+    def _manifest(self, name: str) -> Path:
+        return self.root / ".experiments" / f"{named('experiment', name)}.json"
+
+    def _state(self, id: str, name: str) -> Path:
+        return self.known(id) / f"{named('state', name)}.safetensors"
+
+    def _rows(self, id: str) -> list[dict[str, Any]]:
+        path = self.folder(id) / "records.jsonl"
+        rows = self._journal(path, id)
+        if [row.get("cycle") for row in rows] != list(range(len(rows))):
+            raise Integrity(f"{path}: expected cycles 0 to {len(rows) - 1} in order; restore it or remove the run")
+        return rows
+
+    def _journal(self, path: Path, id: str) -> list[dict[str, Any]]:
+        try:
+            rows, _ = journal.read(path)
+        except FileNotFoundError:  # nothing was recorded yet, if there is such a run
+            self.known(id)
+            return []
+        if any(row.get("run") != id for row in rows):
+            raise Integrity(f"{path}: holds lines of another run than {id}; put the right file here or remove the run")
+        return rows
+
+    def _append(self, id: str, path: Path, row: Mapping[str, Any]) -> None:
+        if torn := journal.append_(path, [row]):
+            self.event(id, "repair", file=path.name, bytes=torn)
+
+    def _document(self, path: Path, key: str, name: str, field: str) -> dict[str, Any]:
+        """The content of a sealed file that says itself whose it is."""
+        try:
+            rows, torn = journal.read(path)
+        except FileNotFoundError:
+            raise Integrity(f"{path}: is missing; restore it from a copy, or remove and repeat") from None
+        if torn or len(rows) != 1 or rows[0].get(key) != name or not isinstance(rows[0].get(field), dict):
+            raise Integrity(
+                f"{path}: expected the {field} of {key} {name}; restore it from a copy, or remove and repeat"
+            )
+        return rows[0][field]  # type: ignore[no-any-return]
+
+
+def named(kind: str, name: str) -> str:
+    """A name that is safe as a file name."""
+    if not NAME.fullmatch(name):
+        allowed = "letters, digits, '.', '_', '-', '@', at most 100, not starting with a dot"
+        raise ValueError(f"{kind} name {name!r} cannot be a file name; use {allowed}")
+    return name
