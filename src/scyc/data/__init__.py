@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scyc.data.arrays import npz, safetensors
+from scyc.data.cifar import cifar10
 from scyc.data.dataset import DataError, Dataset, Images, Missing
 from scyc.data.digits import digits
 from scyc.data.idx import fashion_mnist, mnist
@@ -18,6 +19,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {  # reader(root, **fields)
     "digits": digits,
     "fashion-mnist": fashion_mnist,
     "mnist": mnist,
+    "cifar10": cifar10,
     "npz": npz,
     "safetensors": safetensors,
 }
