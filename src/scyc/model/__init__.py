@@ -4,14 +4,17 @@ from collections.abc import Callable
 
 from torch import nn
 
+from scyc.model import alexnet, mlp, resnet, vgg
 from scyc.model.activation import ACTIVATIONS
-from scyc.model.mlp import mlp
-from scyc.model.resnet import resnet20, resnet50
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
-    "mlp": mlp,
-    "resnet20": resnet20,
-    "resnet50": resnet50,
+    "mlp": mlp.mlp,
+    "alexnet": alexnet.alexnet,
+    "resnet20": resnet.resnet20,
+    "resnet50": resnet.resnet50,
+    "vgg16": vgg.vgg16,
+    "vgg19": vgg.vgg19,
+    "vgg19_light": vgg.vgg19_light,
 }
 
 __all__ = ["ACTIVATIONS", "MODELS"]

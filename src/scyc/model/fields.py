@@ -23,7 +23,6 @@ def scaled(counts: Sequence[int], width: float) -> list[int]:
     return [max(1, round(count * width)) for count in counts]
 
 
-def checked_dropout(share: float) -> float:
+def check_dropout(share: float) -> None:
     if not 0 <= share < 1:
         raise ValueError(f"model field dropout = {share}; give a share in [0, 1) (0 builds no dropout)")
-    return share

@@ -8,7 +8,7 @@ from torch import nn
 
 from scyc.model.activation import activate
 from scyc.model.facts import declare_
-from scyc.model.fields import check, checked_dropout, scaled
+from scyc.model.fields import check, check_dropout, scaled
 from scyc.model.initial import he_
 
 
@@ -35,7 +35,7 @@ def dense(
     inputs: int, hidden: Sequence[int], classes: int, *, bn: bool = False, dropout: float, activation: str
 ) -> OrderedDict[str, nn.Module]:
     """Hidden layers (linear, BN, activation, dropout) and the classifier `fc`, by name."""
-    checked_dropout(dropout)
+    check_dropout(dropout)
     layers = OrderedDict[str, nn.Module]()
     for i, (before, after) in enumerate(zip((inputs, *hidden), hidden, strict=False), start=1):
         layers[f"fc{i}"] = nn.Linear(before, after)

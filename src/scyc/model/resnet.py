@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from scyc.model.activation import activate
 from scyc.model.facts import declare_
-from scyc.model.fields import check, checked_dropout, scaled
+from scyc.model.fields import check, check_dropout, scaled
 from scyc.model.initial import he_
 
 
@@ -115,7 +115,8 @@ def _stages(
 def _classified(layers: OrderedDict[str, nn.Module], inputs: int, classes: int, dropout: float) -> nn.Sequential:
     """The stages, global average pooling and the classifier `fc`."""
     head = OrderedDict[str, nn.Module](average=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
-    if checked_dropout(dropout):
+    check_dropout(dropout)
+    if dropout:
         head["dropout"] = nn.Dropout(dropout)
     head["fc"] = nn.Linear(inputs, classes)
     return nn.Sequential(OrderedDict[str, nn.Module](**layers, **head))
