@@ -9,10 +9,11 @@ import tomllib
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError, ValidationInfo, create_model
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, ValidationInfo, create_model
 
 from scyc.registry import Kind, nearest
 
@@ -22,6 +23,10 @@ T = TypeVar("T")
 
 class ConfigError(ValueError):
     """A configuration that cannot be used: one line with the key's path, the value and the fix."""
+
+    def __init__(self, what: str, path: str = "") -> None:
+        super().__init__(f"{path}: {what}" if path else what)
+        self.what, self.path = what, path
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ def annotations(entry: Callable[..., Any]) -> dict[str, Any]:
     return typing.get_type_hints(entry, include_extras=True)
 
 
+@cache
 def schema(entry: Callable[..., Any], arguments: int) -> type[BaseModel]:
     """The signature is the schema: a pydantic model made from it."""
     hints = annotations(entry)
@@ -113,12 +119,15 @@ def checked_by(validate: Callable[[Any], T], value: Any, known: Sequence[str]) -
         return validate(tuples(value))
     except ValidationError as report:
         error = report.errors(include_url=False)[0]
-    path = ".".join(map(str, error["loc"]))
+    inner = error.get("ctx", {}).get("error")
+    path = [str(place) for place in error["loc"]]
+    if isinstance(inner, ConfigError):
+        raise ConfigError(inner.what, ".".join([*path, *filter(None, [inner.path])]))
     if error["type"] == "extra_forbidden":
-        raise ConfigError(f"{path}: {nearest('key', str(error['loc'][-1]), known)}")
-    what = error["msg"].removeprefix("Value error, ")
+        raise ConfigError(str(nearest("key", path[-1], known)), ".".join(path))
+    what = "this key is required" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
     got = "" if error["type"] in ("value_error", "missing") else f", got {shown(error['input'])}"
-    raise ConfigError(f"{path}: {what}{got}" if error["type"] != "missing" else f"{path}: this key is required")
+    raise ConfigError(what + got, ".".join(path))
 
 
 def shown(value: Any) -> str:
@@ -128,9 +137,23 @@ def shown(value: Any) -> str:
 
 def validated(cls: type[T], value: Mapping[str, Any], *, trust: bool = False) -> T:
     """A frozen dataclass from plain values."""
-    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    adapter = TypeAdapter(cls)
-    return checked_by(lambda v: adapter.validate_python(v, context={"trust": trust}), value, names)
+    model = schema(cls, 0)
+    known = list(model.model_fields)
+    checked = checked_by(lambda plain: model.model_validate(plain, context={"trust": trust}), value, known)
+    return cls(**{name: getattr(checked, name) for name in known})
+
+
+def nested(cls: type[T]) -> PlainValidator:
+    """The validator of a dataclass field that holds another frozen dataclass."""
+
+    def build(value: Any, info: ValidationInfo) -> T:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{shown(value)} is no table of {cls.__name__.lower()}'s fields")
+        return validated(cls, value, trust=bool(info.context and info.context.get("trust")))
+
+    return PlainValidator(build)
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,64 @@
+"""The one protocol over K runs, and the choice of an engine for a network."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from scyc.config import Part
+from scyc.data.feed import Feed
+
+Tensors = Mapping[str, Tensor]
+
+
+class Engine(Protocol):
+    """K runs in step; every tensor has the run axis first, and names are those of the network's state_dict."""
+
+    name: str
+    finite: Tensor  # (runs,) bool: False once a loss, gradient or update was not finite; such a run is frozen
+    losses: Tensor  # (runs,) mean training loss of the last step
+
+    def begin_(self, weights: Tensors, masks: Tensors) -> None:
+        """Start a cycle: these weights, these masks, fresh optimizer state."""
+
+    def step_(self, cycle: int, step: int, lrs: Tensor) -> None:
+        """One optimizer step of every run; lrs is (runs,) float64."""
+
+    def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
+        """Mean loss and accuracy over a part of the data, each (runs,) float64, at these or the current weights."""
+
+    def gradients(self, cycle: int, batches: int | str) -> dict[str, Tensor]:
+        """Gradient of the mean loss over scoring batches, BatchNorm in evaluation mode."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of parameters and buffers."""
+
+    def state(self) -> dict[str, Tensor]:
+        """A copy of what a cycle accumulates beside the weights: optimizer slots, the finite flags, the last losses."""
+
+    def restore_(self, state: Tensors) -> None:
+        """The inverse of `state`, after `begin_` with the weights."""
+
+
+def engine_for(
+    name: str, net: nn.Module, optimizer: Part, feed: Feed, precision: str
+) -> tuple[Engine, str]:  # the engine, and why it is not the one hoped for (empty where it is)
+    """`stacked` where the network allows it, `single` otherwise; `auto` tries, the other names insist."""
+    from scyc.train.single import Single
+    from scyc.train.stacked import Stacked
+
+    if name == "single":
+        return Single(net, optimizer, feed, precision), ""
+    try:
+        return Stacked(net, optimizer, feed, precision).rehearsed(), ""
+    except Exception as error:  # vmap refuses networks in many ways; each of them means: one run at a time
+        if name == "stacked":
+            raise ValueError(f"this network cannot be stacked ({first_line(error)}); use --engine single") from error
+        return Single(net, optimizer, feed, precision), first_line(error)
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+ENGINES = ("auto", "stacked", "single")

@@ -1,0 +1,134 @@
+"""The readable reference: one network and one torch optimizer per run, one run after the other."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from scyc import mask
+from scyc.config import Part
+from scyc.data.feed import Feed
+from scyc.prune import gradients
+from scyc.registry import nearest
+from scyc.train.dropout import keyed_
+from scyc.train.precision import autocast
+
+Tensors = Mapping[str, Tensor]
+
+
+def torch_adam(params: Any, *, beta1: float = 0.9, beta2: float = 0.999, **fields: Any) -> torch.optim.Optimizer:
+    return torch.optim.Adam(params, betas=(beta1, beta2), **fields)
+
+
+TORCH: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch_adam,
+    "rmsprop": torch.optim.RMSprop,
+}
+
+
+class Single:
+    """K ordinary networks; what a stack does to a row, this does to a network."""
+
+    name = "single"
+
+    def __init__(self, net: nn.Module, optimizer: Part, feed: Feed, precision: str) -> None:
+        if optimizer.name not in TORCH:
+            raise nearest("torch optimizer", optimizer.name, TORCH)
+        self.nets = [copy.deepcopy(net).to(feed.device, feed.dtype) for _ in feed.row]
+        for net in self.nets:
+            self.keys = keyed_(net)
+        self.optimizer, self.feed, self.precision = optimizer, feed, precision
+        self.optimizers: list[torch.optim.Optimizer] = []
+        self.finite = torch.ones(len(self.nets), dtype=torch.bool)
+        self.losses = torch.zeros(len(self.nets), dtype=feed.dtype)
+
+    def begin_(self, weights: Tensors, masks: Tensors) -> None:
+        self.optimizers = []
+        for k, net in enumerate(self.nets):
+            net.load_state_dict({name: tensor[k] for name, tensor in weights.items()})
+            optimizer = TORCH[self.optimizer.name](net.parameters(), lr=0.0, **self.optimizer.fields)
+            mask.attach_(optimizer, net, {name: m[k].to(self.feed.device) for name, m in masks.items()})
+            self.optimizers.append(optimizer)
+
+    def step_(self, cycle: int, step: int, lrs: Tensor) -> None:
+        x, y = self.feed.train(cycle, step)
+        for k in self.finite.nonzero()[:, 0].tolist():
+            for name in self.keys:
+                self.nets[k].get_buffer(name).copy_(self.feed.drop_keys(cycle, step)[k])
+            self.finite[k] = self.step_one_(k, x[k], y[k], float(lrs[k]))
+
+    def step_one_(self, k: int, x: Tensor, y: Tensor, lr: float) -> bool:
+        """The plain loop; a step that is not finite is taken back."""
+        net, optimizer = self.nets[k].train(), self.optimizers[k]
+        before = copy.deepcopy(net.state_dict())
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        with autocast(self.precision, self.feed.device):
+            loss = cross_entropy(net(x).to(self.feed.dtype), y)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        self.losses[k] = loss.detach()
+        finite = all(bool(torch.isfinite(t.sum())) for t in (loss, *net.parameters()))
+        if not finite:
+            net.load_state_dict(before)
+        return finite
+
+    @torch.no_grad()
+    def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
+        sums, rows = torch.zeros(2, len(self.nets), dtype=torch.float64), 0
+        current = self.weights()
+        for x, y in self.feed.rows(part):
+            for k, net in enumerate(self.nets):
+                state = {name: tensor[k] for name, tensor in (weights or current).items()}
+                with autocast(self.precision, self.feed.device):
+                    logits = torch.func.functional_call(net.eval(), state, (x[k],)).to(self.feed.dtype)
+                sums[0, k] += cross_entropy(logits, y[k], reduction="none").sum(dtype=torch.float64).cpu()
+                sums[1, k] += (logits.argmax(-1) == y[k]).sum().cpu()
+            rows += y.shape[1]
+        return sums[0] / rows, sums[1] / rows
+
+    def gradients(self, cycle: int, batches: int | str) -> dict[str, Tensor]:
+        def loss(logits: Tensor, y: Tensor) -> Tensor:
+            return cross_entropy(logits.to(self.feed.dtype), y)
+
+        with autocast(self.precision, self.feed.device):
+            each = [
+                gradients(net, ((x[k], y[k]) for x, y in self.feed.scoring(cycle, batches)), loss)
+                for k, net in enumerate(self.nets)
+            ]
+        return {name: torch.stack([grads[name] for grads in each]) for name in each[0]}
+
+    def weights(self) -> dict[str, Tensor]:
+        states = [net.state_dict() for net in self.nets]
+        return {name: torch.stack([state[name] for state in states]) for name in states[0]}
+
+    def state(self) -> dict[str, Tensor]:
+        """Optimizer slots by the names of the parameters, which outlive any reordering of them."""
+        stacked: dict[str, Tensor] = {"finite": self.finite.clone(), "losses": self.losses.clone()}
+        for name, rows in self.slots().items():
+            like = next(row for row in rows if row is not None)
+            stacked[f"slot.{name}"] = torch.stack([torch.zeros_like(like) if row is None else row for row in rows])
+        return stacked
+
+    def slots(self) -> dict[str, list[Tensor | None]]:
+        """`parameter:slot` -> one tensor per run, None where a run has not stepped."""
+        found: dict[str, list[Tensor | None]] = {}
+        for k, (net, optimizer) in enumerate(zip(self.nets, self.optimizers, strict=True)):
+            for name, parameter in net.named_parameters():
+                for slot, value in optimizer.state.get(parameter, {}).items():
+                    if isinstance(value, Tensor):
+                        found.setdefault(f"{name}:{slot}", [None] * len(self.nets))[k] = value.clone()
+        return found
+
+    def restore_(self, state: Tensors) -> None:
+        self.finite, self.losses = state["finite"].clone(), state["losses"].clone()
+        for key, rows in state.items():
+            if key.startswith("slot."):
+                name, slot = key.removeprefix("slot.").rsplit(":", 1)
+                for k, (net, optimizer) in enumerate(zip(self.nets, self.optimizers, strict=True)):
+                    optimizer.state[net.get_parameter(name)][slot] = rows[k].clone()
