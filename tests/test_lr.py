@@ -236,7 +236,7 @@ def test_table_holds_every_rate() -> None:
 
 
 def by_history(cycle: int, amount: float, history: lr.History = ()) -> float:
-    return 0.1 + sum(row["accuracy"] for row in history)
+    return 0.1 + float(sum(row["accuracy"] for row in history))
 
 
 def test_a_peak_may_ask_for_what_was_measured() -> None:
@@ -427,28 +427,30 @@ def test_other_peaks_resume_too(peak: lr.Peak) -> None:
 
 # ---- errors
 
+untyped: Any = lr  # called as by a user without a type checker
+
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: lr.Decay(0), "Decay.steps=0 is not valid; use a whole number of steps, at least 1"),
-        (lambda: lr.Decay(2.5), "Decay.steps=2.5 is"),
-        (lambda: lr.Decay(True), "Decay.steps=True is"),
+        (lambda: untyped.Decay(2.5), "Decay.steps=2.5 is"),
+        (lambda: untyped.Decay(True), "Decay.steps=True is"),
         (lambda: lr.Cyclical(-1), "Cyclical.half=-1 is not valid; use a whole number of steps, at least 1"),
         (lambda: lr.Cyclical(5, 1.0), "Cyclical.low=1.0 is not valid; use a share of the peak, 0 <= low < 1"),
         (lambda: lr.Cyclical(5, -0.1), "Cyclical.low=-0.1 is"),
         (lambda: lr.Cyclical(5, math.nan), "Cyclical.low=nan is"),
         (lambda: lr.Warmup(0), "Warmup.ramp=0 is not valid; use a whole number of steps, at least 1"),
         (lambda: lr.Warmup(5, (1, 2, 3, 4)), "Warmup.drops=(1, 2, 3, 4) is not valid; use a tuple of at most 3 steps"),
-        (lambda: lr.Warmup(5, [1]), "Warmup.drops=[1] is not valid; use a tuple of at most 3 steps, each a whole"),
-        (lambda: lr.Warmup(5, 7), "Warmup.drops=7 is"),
+        (lambda: untyped.Warmup(5, [1]), "Warmup.drops=[1] is not valid; use a tuple of at most 3 steps, each a whole"),
+        (lambda: untyped.Warmup(5, 7), "Warmup.drops=7 is"),
         (lambda: lr.Warmup(5, (-1,)), "Warmup.drops=(-1,) is"),
-        (lambda: lr.Warmup(5, (1.5,)), "Warmup.drops=(1.5,) is"),
+        (lambda: untyped.Warmup(5, (1.5,)), "Warmup.drops=(1.5,) is"),
         (lambda: lr.Warmup(5, (9, 7)), "Warmup.drops=(9, 7) is not valid; use steps that never decrease"),
         (lambda: lr.Fixed(0.0), "Fixed.lr=0.0 is not valid; use a finite number above 0"),
         (lambda: lr.Fixed(math.inf), "Fixed.lr=inf is"),
         (lambda: lr.Fixed(True), "Fixed.lr=True is"),
-        (lambda: lr.Fixed("0.1"), "Fixed.lr='0.1' is"),
+        (lambda: untyped.Fixed("0.1"), "Fixed.lr='0.1' is"),
         (lambda: lr.SCyc(0, 1, 1, 5), "SCyc.eps=0 is not valid; use a finite number above 0"),
         (lambda: lr.SCyc(math.nan, 1, 1, 5), "SCyc.eps=nan is"),
         (lambda: lr.SCyc(1, -0.1, 1, 5), "SCyc.delta=-0.1 is not valid; use a finite number, 0 or more"),
@@ -486,7 +488,7 @@ def test_what_cannot_be_says_so_in_one_line(make: Callable[[], object], message:
     ],
 )
 def test_the_state_of_another_schedule_is_refused(change: dict[str, Any], message: str) -> None:
-    arguments = {"schedule": SCHEDULES[1], "cycle": 3, "amount": 0.2}
+    arguments: dict[str, Any] = {"schedule": SCHEDULES[1], "cycle": 3, "amount": 0.2}
     state = lr.ScheduleLR(optimizer(), **arguments).state_dict()
     other = lr.ScheduleLR(optimizer(), **arguments | change)
     before = other.state_dict()
