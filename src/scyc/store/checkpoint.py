@@ -17,7 +17,7 @@ from scyc.store.files import Integrity
 from scyc.store.journal import canonical, parse
 
 FIRST = re.compile(rb"scyc-checkpoint 1 ([0-9a-f]{64})\n")
-NAME = re.compile(r"[0-9]{10}\.ckpt")
+NAME = re.compile(r"[0-9]{10,20}\.ckpt")
 KEPT = 2
 
 
@@ -61,7 +61,7 @@ def exists(folder: Path) -> bool:
 
 def generations(folder: Path) -> list[Path]:
     """Checkpoint files, oldest first."""
-    return [folder / name for name in sorted(os.listdir(folder)) if NAME.fullmatch(name)]
+    return sorted((folder / name for name in os.listdir(folder) if NAME.fullmatch(name)), key=number)
 
 
 def number(path: Path) -> int:
@@ -72,33 +72,39 @@ def newest(folder: Path, stack: str) -> tuple[bytes, Path, dict[str, Any], tuple
     rejected: list[str] = []
     for path in reversed(generations(folder) if folder.is_dir() else []):
         try:
-            payload = verified(path)
-            return payload, path, owned(payload, path, stack), tuple(rejected)
+            payload, found = verified(path, stack)
+            return payload, path, found, tuple(rejected)
         except (Integrity, OSError) as error:
             rejected.append(str(error))
     why = "; ".join(rejected) or "it is empty or missing"
     raise Integrity(f"{folder}: no usable checkpoint: {why}; remove the folder to start again from what is recorded")
 
 
-def verified(path: Path) -> bytes:
+def verified(path: Path, stack: str) -> tuple[bytes, dict[str, Any]]:
+    """Payload and head; what a glance at the beginning and the size can refuse is refused before it is all read."""
     with files.opened(path) as file:
         first = FIRST.fullmatch(file.readline(100))
-        payload = file.read() if first else b""
-    if first is None:
-        raise Integrity(f"{path}: not a checkpoint, its first line should be 'scyc-checkpoint 1 <sha256>'; remove it")
+        if first is None:
+            raise Integrity(f"{path}: not a checkpoint, it should begin 'scyc-checkpoint 1 <sha256>'; remove it")
+        start = file.tell()
+        metadata, size = weights.peek(file, path)
+        found = owned(metadata, path, stack)
+        if (actual := os.fstat(file.fileno()).st_size) != start + size:
+            raise Integrity(f"{path}: has {actual} bytes, expected {start + size}; remove it")
+        file.seek(start)
+        payload = file.read()
     if hashlib.sha256(payload).hexdigest().encode() != first[1]:
         raise Integrity(f"{path}: its content does not match the sha256 on its first line; remove it")
-    return payload
+    return payload, found
 
 
-def owned(payload: bytes, path: Path, stack: str) -> dict[str, Any]:
+def owned(metadata: Mapping[str, str], path: Path, stack: str) -> dict[str, Any]:
     """The head, if this file was written as this generation of this stack and not copied here from elsewhere."""
-    metadata = weights.metadata(payload, path)
     try:
         found = parse(metadata["head"].encode())
         if (found["stack"], metadata["generation"]) == (stack, str(number(path))):
             return found  # type: ignore[no-any-return]
-        of = f"generation {metadata['generation']} of stack {found['stack']}"
+        of = f"generation {metadata['generation']} of stack {found['stack']}"[:99].replace("\n", " ")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Integrity(f"{path}: its head is unreadable ({error!r}); remove it") from None
     raise Integrity(f"{path}: holds {of}, expected generation {number(path)} of stack {stack}; remove it")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+SPECIAL = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 TEMPORARY = re.compile(r"\..+\.(?P<host>[^/]+)-(?P<pid>[0-9]+)-[0-9a-f]{8}\.tmp")
 
@@ -68,15 +69,19 @@ def read(path: Path) -> bytes:
 
 
 def opened(path: Path) -> BinaryIO:
-    """A plain file, open for reading; a link could lead anywhere and a pipe would block for ever."""
+    return open(plain(path, os.O_RDONLY), "rb")
+
+
+def plain(path: Path, flags: int) -> int:
+    """Open a plain file and nothing else: a link could lead anywhere, and a pipe would block for ever."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        raise (special(path) if error.errno in (errno.ELOOP, errno.ENXIO) else error) from None
+        raise (special(path) if error.errno in SPECIAL else error) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise special(path)
-    return open(fd, "rb")
+    return fd
 
 
 def special(path: Path) -> Integrity:
@@ -88,8 +93,11 @@ def folder_(path: Path) -> None:
     if path.is_dir():
         return
     folder_(path.parent)
-    with suppress(FileExistsError):
+    try:
         os.mkdir(path)
+    except OSError as error:
+        if not path.is_dir():  # else another process was faster
+            raise full(path, 0, error) from None
     sync(path.parent)
 
 
@@ -98,6 +106,9 @@ def sync(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network drives cannot sync a folder
+            raise
     finally:
         os.close(fd)
 
@@ -110,9 +121,9 @@ def temporary_name(path: Path) -> Path:
 def clean_(folder: Path) -> list[str]:
     """Remove what killed processes of this host left half done; the names removed."""
     names = [name for name in os.listdir(folder) if name.endswith(".tmp") and left_over(name)]
-    for name in names:
+    for path in (folder / name for name in names):
         with suppress(OSError):  # another process may clean at the same time
-            shutil.rmtree(folder / name) if (folder / name).is_dir() else os.unlink(folder / name)
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else os.unlink(path)
     return names
 
 
@@ -134,15 +145,15 @@ def alive(pid: int) -> bool:
 def whole_folder_(path: Path, name: str, data: bytes) -> None:
     """Create a folder that holds one file from the first moment it can be seen; whoever comes first wins."""
     temporary = temporary_name(path)
-    os.mkdir(temporary)
     try:
+        os.mkdir(temporary)
         write(temporary / name, data)
         os.rename(temporary, path)
         sync(path.parent)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
+            raise full(path, len(data), error) from None
 
 
 def remove_folder_(path: Path) -> None:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from scyc.store import files
 from scyc.store.files import Integrity
 
@@ -24,39 +26,31 @@ def canonical(value: Any) -> bytes:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode()
     except (ValueError, TypeError, RecursionError) as error:
-        place, culprit = misfit(value)
-        raise ValueError(
-            f"{place or 'value'} = {culprit!r} cannot be stored as JSON: {error}; use None for it"
-        ) from None
+        why = f"{misfit(value)} cannot be stored as JSON ({error})"
+        raise ValueError(f"{why}; store finite numbers, text, lists or None") from None
 
 
-def misfit(value: Any, place: str = "") -> tuple[str, Any]:
-    """Where in a nested value the first part lies that JSON has no word for."""
+def misfit(value: Any, place: tuple[str, ...] = ()) -> str:
+    """Where in a nested value the first part lies that JSON has no word for, and what it is."""
     inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
-    for key, item in inner:
+    for key, item in inner if len(place) < 20 else ():  # a list may hold itself
         try:
-            json.dumps({key: item}, allow_nan=False, sort_keys=True, ensure_ascii=False).encode()
-        except (ValueError, TypeError):
-            return misfit(item, f"{place}.{key}" if place else str(key))
-    return place, value
+            json.dumps({key: item}, allow_nan=False, ensure_ascii=False).encode()
+        except (ValueError, TypeError, RecursionError):
+            return misfit(item, (*place, str(key)))
+    return f"{'.'.join(place) or 'value'} = {' '.join(repr(value).split())[:60]}"
 
 
 def parse(text: bytes) -> Any:
     """JSON as we write it: UTF-8, no NaN or Infinity; anything else is a ValueError."""
-    try:
-        return json.loads(text.decode(), parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+    return from_json(text, allow_inf_nan=False)
 
 
 def seal(row: Mapping[str, Any]) -> bytes:
     if not row or "crc32" in row:
         raise ValueError(f"row {dict(row)!r} cannot be sealed: give it at least one field and none named 'crc32'")
     body = canonical(row)[:-1]
+    parse(b"[" + body + b"}]")  # nothing is acknowledged that could not be read back, such as very deep nesting
     return body + SEAL % zlib.crc32(body)
 
 
@@ -106,7 +100,7 @@ def append_(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Add rows durably, all or none; returns how many bytes of a torn last line were cut off first."""
     data = b"".join(seal(row) + b"\n" for row in rows)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        fd = files.plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise files.full(path, len(data), error) from None
     try:

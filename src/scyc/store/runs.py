@@ -1,7 +1,8 @@
 """The store: one folder per run under a root that can be moved, and the questions one asks of many runs."""
 
+import difflib
+import logging
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,12 +13,13 @@ from scyc.registry import nearest
 from scyc.store import files, journal
 from scyc.store.files import Integrity
 from scyc.store.journal import canonical
+from scyc.store.lock import Hold
+from scyc.store.names import ID, NAME, named, run_id
 
 if TYPE_CHECKING:  # torch takes seconds to import, and most questions need no tensors
     from torch import Tensor
 
-ID = re.compile(r"[0-9a-f]{12}")
-NAME = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,17 @@ class Store:
 
     def folder(self, id: str) -> Path:
         """Where a run lies; a path is built from nothing but a valid id, and never leads out of the root."""
-        if not ID.fullmatch(id):
-            raise ValueError(f"run id {id!r} is not 12 hexadecimal digits; `scyc ls` lists the ids")
-        path = self.root / id
-        if path.is_symlink():
-            raise Integrity(f"{path}: expected a folder, found a link; put the run's folder itself here")
-        return path
+        return unlinked(self.root / run_id(id))
 
     def known(self, id: str) -> Path:
         path = self.folder(id)
         if not path.is_dir():
-            raise nearest("run", id, self.ids())
+            raise self.unknown(id)
         return path
+
+    def unknown(self, id: str) -> ValueError:
+        """Thousands of ids would be no help, the nearest few are."""
+        return nearest("run", id, difflib.get_close_matches(id, self.ids(), n=5, cutoff=0))
 
     def create(self, id: str, config: Mapping[str, Any]) -> None:
         """Make a run; one that exists must have the same configuration."""
@@ -71,7 +72,7 @@ class Store:
         elif canonical(rows[cycle]) != canonical(row):
             names = sorted(name for name in {*row, *rows[cycle]} if row.get(name) != rows[cycle].get(name))
             raise Integrity(
-                f"{path}: cycle {cycle} was recorded with other values of {names}; remove the run to redo it"
+                f"{path}: cycle {cycle} holds other values of {', '.join(names)}; remove the run to redo it"
             )
 
     def event(self, id: str, kind: str, **facts: Any) -> None:
@@ -93,7 +94,10 @@ class Store:
         return weights.load_tensors(self._state(id, name), sha256)
 
     def ids(self) -> list[str]:
-        return sorted(filter(ID.fullmatch, os.listdir(self.root))) if self.root.is_dir() else []
+        if not self.root.is_dir():
+            return []
+        with os.scandir(self.root) as entries:
+            return sorted(entry.name for entry in entries if ID.fullmatch(entry.name) and entry.is_dir())
 
     def find(self, prefix: str) -> str:
         """The one run whose id starts so."""
@@ -102,8 +106,14 @@ class Store:
         if len(found) > 1:
             raise ValueError(f"run {prefix!r} is ambiguous: {', '.join(found[:5])}; type more digits")
         if not found:
-            raise nearest("run", prefix, ids)
+            raise self.unknown(prefix)
         return found[0]
+
+    def remove(self, id: str) -> None:
+        """Delete a run that nobody works on."""
+        path = self.known(id)
+        with Hold(self.root, [id]):
+            files.remove_folder_(path)
 
     def rows(self, ids: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """All records of many runs, each with its `run`."""
@@ -125,7 +135,7 @@ class Store:
         return sorted(path.stem for path in (self.root / ".experiments").glob("*.json") if NAME.fullmatch(path.stem))
 
     def stack_folder(self, stack: str) -> Path:
-        return self.root / ".stacks" / named("stack", stack)
+        return unlinked(self.root / ".stacks" / named("stack", stack))
 
     def stacks(self) -> list[str]:
         """Stacks that have checkpoints."""
@@ -134,6 +144,12 @@ class Store:
 
     def drop_stack(self, stack: str) -> None:
         files.remove_folder_(self.stack_folder(stack))
+
+    def clean(self) -> list[str]:
+        """Remove what killed processes left half done anywhere in the store; the paths removed."""
+        hidden = [self.root / name for name in (".experiments", ".stacks", ".holders")]
+        folders = [self.root, *hidden, *map(self.folder, self.ids()), *map(self.stack_folder, self.stacks())]
+        return [str(folder / name) for folder in folders if folder.is_dir() for name in files.clean_(folder)]
 
     def _manifest(self, name: str) -> Path:
         return self.root / ".experiments" / f"{named('experiment', name)}.json"
@@ -150,10 +166,12 @@ class Store:
 
     def _journal(self, path: Path, id: str) -> list[dict[str, Any]]:
         try:
-            rows, _ = journal.read(path)
+            rows, torn = journal.read(path)
         except FileNotFoundError:  # nothing was recorded yet, if there is such a run
             self.known(id)
             return []
+        if torn:
+            log.warning("%s: its last line was never finished and is left out", path)
         if any(row.get("run") != id for row in rows):
             raise Integrity(f"{path}: holds lines of another run than {id}; put the right file here or remove the run")
         return rows
@@ -167,17 +185,14 @@ class Store:
         try:
             rows, torn = journal.read(path)
         except FileNotFoundError:
-            raise Integrity(f"{path}: is missing; restore it from a copy, or remove and repeat") from None
+            raise Integrity(f"{path}: is missing; restore it from a copy or remove its folder") from None
         if torn or len(rows) != 1 or rows[0].get(key) != name or not isinstance(rows[0].get(field), dict):
-            raise Integrity(
-                f"{path}: expected the {field} of {key} {name}; restore it from a copy, or remove and repeat"
-            )
+            raise Integrity(f"{path}: expected the {field} of {key} {name}; restore it from a copy or remove it")
         return rows[0][field]  # type: ignore[no-any-return]
 
 
-def named(kind: str, name: str) -> str:
-    """A name that is safe as a file name."""
-    if not NAME.fullmatch(name):
-        allowed = "letters, digits, '.', '_', '-', '@', at most 100, not starting with a dot"
-        raise ValueError(f"{kind} name {name!r} cannot be a file name; use {allowed}")
-    return name
+def unlinked(path: Path) -> Path:
+    """A link could lead out of the root."""
+    if path.is_symlink():
+        raise Integrity(f"{path}: expected a folder, found a link; put the folder itself here")
+    return path

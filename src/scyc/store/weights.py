@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import safetensors
 import safetensors.torch
@@ -19,6 +20,7 @@ DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
+LONGEST = 100_000_000  # bytes of header that safetensors accepts
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,15 @@ def decode(data: bytes, path: Path) -> dict[str, Tensor]:
         raise Integrity(f"{path}: not a safetensors file ({error}); restore it from a copy or remove it") from None
 
 
-def metadata(data: bytes, path: Path) -> dict[str, str]:
+def peek(file: BinaryIO, path: Path) -> tuple[dict[str, str], int]:
+    """The metadata that a safetensors file begins with, and the size that it should have."""
     try:
-        return dict(parse(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Integrity(f"{path}: no metadata ({error!r}); restore it from a copy or remove it") from None
+        length = int.from_bytes(file.read(8), "little")
+        fields = parse(file.read(min(length, LONGEST)))
+        metadata = dict(fields.pop("__metadata__"))
+        return metadata, 8 + length + max((field["data_offsets"][1] for field in fields.values()), default=0)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Integrity(f"{path}: its safetensors header is unreadable ({error!r}); remove it") from None
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
