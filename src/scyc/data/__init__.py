@@ -9,22 +9,27 @@ from scyc.data.arrays import npz, safetensors
 from scyc.data.cifar import cifar10
 from scyc.data.dataset import DataError, Dataset, Images, Missing
 from scyc.data.digits import digits
+from scyc.data.folders import folder
 from scyc.data.idx import fashion_mnist, mnist
+from scyc.data.inventory import check, present
 from scyc.data.locate import roots
+from scyc.data.sources import SOURCES
+from scyc.data.tiny_imagenet import imagenet200
 from scyc.registry import Kind
 
-__all__ = ["DATASETS", "READERS", "DataError", "Dataset", "Images", "read", "roots"]
+__all__ = ["DATASETS", "READERS", "DataError", "Dataset", "Images", "check", "present", "read", "roots"]
 
 DATASETS: dict[str, Callable[..., Dataset]] = {  # reader(root, **fields)
     "digits": digits,
     "fashion-mnist": fashion_mnist,
     "mnist": mnist,
     "cifar10": cifar10,
+    "imagenet200": imagenet200,
+    "folder": folder,
     "npz": npz,
     "safetensors": safetensors,
 }
 READERS = Kind("data", DATASETS, arguments=1, imports=True)
-FETCHED = ("fashion-mnist", "mnist", "cifar10", "imagenet200")
 
 
 def read(name: str, fields: Mapping[str, Any], roots: tuple[Path, ...], *, trust: bool = False) -> Dataset:
@@ -54,4 +59,4 @@ def accepts(name: str, reader: Callable[..., Dataset], fields: Mapping[str, Any]
 
 
 def remedy(name: str, words: str) -> str:
-    return f"{words} with `scyc data get {name}`" if name in FETCHED else ""
+    return f"{words} with `scyc data get {name}`" if name in SOURCES else ""

@@ -2,10 +2,13 @@
 
 import gzip
 import io
+import re
+import stat
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from scyc.data.dataset import DataError
 
@@ -53,3 +56,25 @@ def file_bytes(archive: tarfile.TarFile, member: tarfile.TarInfo, size: int) -> 
             f"{member.name} should be a file of {size} bytes, and is {member.size} bytes of another kind"
         )
     return file.read()
+
+
+def unzip(path: Path, folder: Path, wanted: re.Pattern[str], limit: int) -> None:
+    """Write the members of a .zip whose whole name matches into a folder that holds what their first folder held."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            chosen = [info for info in archive.infolist() if wanted.fullmatch(info.filename)]
+            if sum(info.file_size for info in chosen) > limit:
+                raise zipfile.BadZipFile(f"it unpacks to more than {limit} bytes")
+            for info in chosen:
+                write_member(archive, info, folder)
+    except (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be unpacked: {error}") from error
+
+
+def write_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path) -> None:
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise zipfile.BadZipFile(f"{info.filename} is a link")
+    _, *names = PurePosixPath(info.filename).parts
+    file = folder.joinpath(*names)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(archive.read(info))  # no more than the size its entry says, which is within the limit

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,9 +15,9 @@ class DataError(ValueError):
 class Missing(DataError):
     """A file that is not there; `found` files of its set were, so that of many folders the fullest can be named."""
 
-    def __init__(self, file: object, found: int = 0) -> None:
+    def __init__(self, file: Path, found: int = 0) -> None:
         super().__init__(f"{file} is missing")
-        self.found = found
+        self.file, self.found = file, found
 
 
 @dataclass(frozen=True, eq=False)  # tensors have no single truth value to compare by
