@@ -31,6 +31,8 @@ class Checkpoint:
 
 def save(folder: Path, head: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Path:
     """Write the next generation, then delete those before the last two; `head["stack"]` says whose it is."""
+    if not isinstance(head.get("stack"), str):
+        raise ValueError(f"{folder}: the head of a checkpoint needs the field 'stack', the id of its stack")
     files.folder_(folder)
     former = generations(folder)
     generation = number(former[-1]) + 1 if former else 0
@@ -74,6 +76,8 @@ def newest(folder: Path, stack: str) -> tuple[bytes, Path, dict[str, Any], tuple
         try:
             payload, found = verified(path, stack)
             return payload, path, found, tuple(rejected)
+        except FileNotFoundError:  # its writer has gone on meanwhile
+            return newest(folder, stack)
         except (Integrity, OSError) as error:
             rejected.append(str(error))
     why = "; ".join(rejected) or "it is empty or missing"

@@ -30,7 +30,9 @@ def full(path: Path, size: int, error: OSError) -> OSError:
     if error.errno not in FULL:
         return error
     why = os.strerror(error.errno)
-    return Full(f"{path}: no room for {size} bytes ({why}); free some and repeat, what is stored is intact")
+    made = Full(f"{path}: no room for {size} bytes ({why}); free some and repeat, what is stored is intact")
+    made.errno = error.errno
+    return made
 
 
 def write(path: Path, data: bytes) -> None:
@@ -153,7 +155,7 @@ def whole_folder_(path: Path, name: str, data: bytes) -> None:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise full(path, len(data), error) from None
+            raise full(path / name, len(data), error) from None
 
 
 def remove_folder_(path: Path) -> None:

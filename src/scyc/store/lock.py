@@ -61,7 +61,7 @@ def opened(root: Path) -> int:
         files.folder_(root)
         return files.plain(root / ".lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        if isinstance(error, files.Full) or error.errno in files.FULL:
+        if error.errno in files.FULL:
             raise files.full(root / ".lock", 1, error) from None
         raise ValueError(f"{root}: cannot be written ({error.strerror}); choose a folder of your own as root") from None
 
@@ -83,7 +83,8 @@ def taken_(fd: int, start: int, root: Path) -> bool:
 def freed_(fd: int) -> None:
     """Unlock before closing: a forked worker may still have the file open."""
     if sys.platform == "linux":
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(FLOCK, fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+        with suppress(OSError):  # a drive that knows no locks has none to free
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(FLOCK, fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
     os.close(fd)
 
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class Store:
     """Runs by id, experiments by name, checkpoints by stack; nothing in it knows where the root lies."""
 
-    root: Path
+    root: Path = Path("runs")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", Path(self.root))
@@ -63,14 +63,14 @@ class Store:
 
     def append(self, id: str, record: Mapping[str, Any]) -> None:
         """Add the next cycle's record durably; one that is there already must be equal."""
-        cycle, rows, row = record["cycle"], self._rows(id), {**record, "run": id}
+        cycle, rows, row = record.get("cycle"), self._rows(id), signed(record, {"run": id})
         path = self.folder(id) / "records.jsonl"
         if type(cycle) is not int or not 0 <= cycle <= len(rows):
             raise ValueError(f"{path}: record of cycle {cycle!r} is out of order; the next one is {len(rows)}")
         if cycle == len(rows):
             self._append(id, path, row)
         elif canonical(rows[cycle]) != canonical(row):
-            names = sorted(name for name in {*row, *rows[cycle]} if row.get(name) != rows[cycle].get(name))
+            names = sorted({name for name, _ in fields(row) ^ fields(rows[cycle])})
             raise Integrity(
                 f"{path}: cycle {cycle} holds other values of {', '.join(names)}; remove the run to redo it"
             )
@@ -78,7 +78,7 @@ class Store:
     def event(self, id: str, kind: str, **facts: Any) -> None:
         """Note what the configuration does not determine; the order of lines counts, the clock is only shown."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._append(id, self.known(id) / "events.jsonl", {**facts, "kind": kind, "run": id, "time": time})
+        self._append(id, self.known(id) / "events.jsonl", signed(facts, {"kind": kind, "run": id, "time": time}))
 
     def events(self, id: str) -> list[dict[str, Any]]:
         return self._journal(self.known(id) / "events.jsonl", id)
@@ -91,7 +91,10 @@ class Store:
     def load_state(self, id: str, name: str, sha256: str) -> dict[str, "Tensor"]:
         from scyc.store import weights
 
-        return weights.load_tensors(self._state(id, name), sha256)
+        path = self._state(id, name)
+        if not path.exists():
+            raise Integrity(f"{path}: is missing; restore it from a copy or remove the run to compute it again")
+        return weights.load_tensors(path, sha256)
 
     def ids(self) -> list[str]:
         if not self.root.is_dir():
@@ -189,6 +192,17 @@ class Store:
         if torn or len(rows) != 1 or rows[0].get(key) != name or not isinstance(rows[0].get(field), dict):
             raise Integrity(f"{path}: expected the {field} of {key} {name}; restore it from a copy or remove it")
         return rows[0][field]  # type: ignore[no-any-return]
+
+
+def fields(row: Mapping[str, Any]) -> set[tuple[str, bytes]]:
+    return {(name, canonical(row[name])) for name in row}
+
+
+def signed(row: Mapping[str, Any], signature: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with the fields that the store itself adds to a line."""
+    if taken := sorted(row.keys() & signature.keys()):
+        raise ValueError(f"field {taken[0]!r} is the store's own; give {row[taken[0]]!r} another name")
+    return {**row, **signature}
 
 
 def unlinked(path: Path) -> Path:

@@ -1,0 +1,302 @@
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scyc.store import journal
+from scyc.store.files import Full, Integrity
+
+ROWS = [{"cycle": 0, "loss": 0.1}, {"cycle": 1, "loss": None}, {"cycle": 2, "why": "ü\n\"'"}]
+LINE = b'{"cycle":0,"loss":0.1,"crc32":"aaa7191d"}'  # the checksum of its first 21 bytes as gzip has it
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    path = tmp_path / "a.jsonl"
+    journal.append_(path, ROWS)
+    return path
+
+
+def crc32(data: bytes) -> int:
+    """Bit by bit, from the polynomial."""
+    register = 0xFFFFFFFF
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0xEDB88320 if register & 1 else 0)
+    return register ^ 0xFFFFFFFF
+
+
+def test_a_line_is_flat_json_that_ends_with_the_checksum_of_its_own_bytes(path):
+    first, second, third = path.read_bytes().splitlines()
+    assert first == LINE
+    assert second == b'{"cycle":1,"loss":null,"crc32":"%08x"}' % crc32(b'{"cycle":1,"loss":null')
+    assert json.loads(third) == {**ROWS[2], "crc32": f"{crc32(third[:-20]):08x}"}
+    assert "ü".encode() in third
+
+
+def test_rows_come_back(path):
+    assert journal.read(path) == (ROWS, False)
+    assert journal.append_(path, [{"cycle": 3}]) == 0
+    assert journal.read(path) == ([*ROWS, {"cycle": 3}], False)
+
+
+def test_no_rows_are_no_rows(tmp_path):
+    journal.append_(tmp_path / "a", [])
+    assert journal.read(tmp_path / "a") == ([], False)
+
+
+def test_a_flipped_bit_never_loads(path, flips):
+    count = 0
+    for place in flips(path):
+        with pytest.raises(Integrity) as error:
+            print(place, journal.read(path))
+        assert str(error.value).startswith(f"{path}: ")
+        count += 1
+    assert count == 8 * path.stat().st_size
+    assert journal.read(path) == (ROWS, False)
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_an_append_does_not_take_a_damaged_newline_for_a_torn_line(path, bit):
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1 << bit]))
+    with pytest.raises(Integrity, match="line 3 does not match its checksum"):
+        journal.append_(path, [{"cycle": 3}])
+
+
+def test_a_flipped_bit_is_named_with_its_line(path):
+    data = bytearray(path.read_bytes())
+    data[data.index(b"null")] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Integrity, match="line 2 does not match its checksum"):
+        journal.read(path)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_cut_anywhere_what_is_left_is_a_prefix_and_a_torn_line_is_said(path, lines):
+    data = path.read_bytes()
+    ends = [place + 1 for place, byte in enumerate(data) if byte == 0x0A]
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        whole = sum(end - 1 <= size for end in ends)  # the newline may be missing
+        torn = size not in (0, *ends, *(end - 1 for end in ends))
+        assert journal.read(path) == (ROWS[:whole], torn)
+        cut = journal.append_(path, [{"cycle": 9}] * lines)
+        assert (cut > 0) == torn
+        assert journal.read(path) == ([*ROWS[:whole], *[{"cycle": 9}] * lines], False)
+
+
+def test_zeros_after_a_power_cut_are_a_torn_line(path):
+    with path.open("ab") as file:
+        file.write(bytes(100))
+    assert journal.read(path) == (ROWS, True)
+    assert journal.append_(path, [{"cycle": 3}]) == 100
+    assert journal.read(path) == ([*ROWS, {"cycle": 3}], False)
+
+
+@pytest.mark.parametrize("change", ["removed", "doubled", "joined", "blank", "spaced", "carriage"])
+def test_garbage_between_lines_is_refused(path, change):
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    data = {
+        "removed": first + second[:9] + third,
+        "doubled": first + second[:9] + second + third,
+        "joined": first[:-1] + second + third,
+        "blank": first + b"\n" + second + third,
+        "spaced": first + b" " + second + third,
+        "carriage": first[:-1] + b"\r\n" + second + third,
+    }[change]
+    path.write_bytes(data)
+    with pytest.raises(Integrity, match=r"a.jsonl: line [12] does not match"):
+        journal.read(path)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":NaN',
+        b'{"a":-Infinity',
+        b'{"a":',
+        b"",
+        b"[",
+        b'{"a":1},{"b":2',
+        b'{"a":"\xff"',
+        b'{"a":' + b"[" * 99_999,
+        b"1},2",
+    ],
+)
+def test_a_right_checksum_does_not_make_it_json(path, body):
+    path.write_bytes(body + b',"crc32":"%08x"}\n' % crc32(body))
+    with pytest.raises(Integrity, match=f"^{path}: expected"):
+        journal.read(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"a": {"b": [0, float("nan")]}}, r"^a.b.1 = nan cannot be stored"),
+        ({"a": float("inf")}, r"^a = inf cannot be stored"),
+        ({"a": {1, 2}}, r"^a = {1, 2} cannot be stored"),
+        ({"a": "\ud800"}, r"^a = '\\ud800' cannot be stored"),
+        ({1: 2, "a": 3}, r"^value = "),
+        ({}, "at least one field"),
+        ({"crc32": "00000000"}, "none named 'crc32'"),
+    ],
+)
+def test_what_json_cannot_say_is_refused_with_its_place(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message) as error:
+        journal.append_(tmp_path / "a", [{"cycle": 0}, row])
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "a").exists()
+
+
+def test_nothing_is_acknowledged_that_could_not_be_read_back(tmp_path):
+    deep: list[object] = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(ValueError, match="recursion"):
+        journal.append_(tmp_path / "a", [{"a": deep}])
+    deep[0] = deep
+    with pytest.raises(ValueError, match="cannot be stored"):
+        journal.append_(tmp_path / "a", [{"a": deep}])
+
+
+def test_links_and_pipes_are_not_written_to(tmp_path):
+    (tmp_path / "outside").write_bytes(b"kept")
+    os.symlink(tmp_path / "outside", tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "pipe", "folder"):
+        with pytest.raises(Integrity, match="expected a plain file"):
+            journal.append_(tmp_path / name, ROWS)
+    assert (tmp_path / "outside").read_bytes() == b"kept"
+
+
+def test_killed_at_every_call_no_acknowledged_row_is_lost(path, faults):
+    before = path.read_bytes()
+    seen = []
+    for _ in faults.everywhere(lambda: journal.append_(path, [{"cycle": 3}])):
+        rows, torn = journal.read(path)
+        seen.append((len(rows), torn))
+        assert rows == [*ROWS, {"cycle": 3}][: len(rows)]
+        journal.append_(path, [{"cycle": 4}])
+        assert journal.read(path) == ([*rows, {"cycle": 4}], False)
+        path.write_bytes(before)
+    assert set(seen) == {(3, False), (3, True), (4, False)}
+
+
+def test_killed_while_repairing_a_torn_line_nothing_is_lost(path, faults):
+    torn = path.read_bytes() + b'{"cycle":3,"l'
+    path.write_bytes(torn)
+    for _ in faults.everywhere(lambda: journal.append_(path, [{"cycle": 3}])):
+        assert journal.read(path)[0][:3] == ROWS
+        path.write_bytes(torn)
+
+
+def test_a_full_disk_at_every_byte_leaves_what_was_there(path, faults):
+    before = path.read_bytes()
+    size = len(journal.seal({"cycle": 3})) + 1
+
+    def job() -> None:
+        with pytest.raises(Full, match=f"^{path}: no room for {size} bytes"):
+            journal.append_(path, [{"cycle": 3}])
+
+    for limit in range(size):
+        assert faults.limited(len(before) + limit, job) == 0
+        assert path.read_bytes() == before
+    assert faults.limited(len(before) + size, lambda: journal.append_(path, [{"cycle": 3}])) == 0
+    assert journal.read(path) == ([*ROWS, {"cycle": 3}], False)
+
+
+def test_a_full_disk_keeps_a_line_that_lacks_its_newline(path, faults):
+    before = path.read_bytes()[:-1]
+    path.write_bytes(before)
+    assert faults.limited(len(before) + 10, lambda: journal.append_(path, [{"cycle": 3}])) == 1
+    assert journal.read(path) == (ROWS, False)
+
+
+def test_content_is_durable_before_append_returns(tmp_path, monkeypatch):
+    done = []
+    for name in ("write", "fsync"):
+        call = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, call=call: (done.append(name), call(*a))[1])
+    journal.append_(tmp_path / "a", ROWS)
+    journal.append_(tmp_path / "a", ROWS)
+    assert done == ["write", "fsync", "fsync", "write", "fsync"]  # the folder too when the file is new
+
+
+def kill_while_appending(path: Path, faults, seconds: float) -> int:
+    """How many rows a writer had acknowledged when it was killed; all of them must be there."""
+    receive, send = os.pipe()
+
+    def job() -> None:
+        for cycle in range(10**6):
+            journal.append_(path, [{"cycle": cycle, "text": "x" * (cycle % 50)}])
+            os.write(send, b".")
+
+    pid = faults.start(job)
+    os.close(send)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    assert faults.status(pid) == -signal.SIGKILL
+    with open(receive, "rb") as pipe:
+        acknowledged = len(pipe.read())
+    rows, _ = journal.read(path) if path.exists() else ([], False)
+    assert [row["cycle"] for row in rows] == list(range(len(rows)))
+    assert acknowledged <= len(rows) <= acknowledged + 1
+    return acknowledged
+
+
+@pytest.mark.parametrize("repeats", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_killed_at_any_time_no_acknowledged_row_is_lost(tmp_path, faults, repeats):
+    chance = random.Random(0)
+    counts = [kill_while_appending(tmp_path / str(n), faults, chance.uniform(0.005, 0.05)) for n in range(repeats)]
+    assert max(counts) > 3
+
+
+def test_writers_beside_each_other_and_a_reader(path, faults):
+    def job(writer: int) -> None:
+        for count in range(40):
+            journal.append_(path, [{"writer": writer, "count": count}] * 2)
+
+    pids = [faults.start(lambda writer=writer: job(writer)) for writer in range(8)]
+    while len(journal.read(path)[0]) < 300:
+        time.sleep(0.001)
+    assert [faults.status(pid) for pid in pids] == [0] * 8
+    rows, torn = journal.read(path)
+    assert not torn
+    for writer in range(8):
+        counts = [row["count"] for row in rows if row.get("writer") == writer]
+        assert counts == [count for count in range(40) for _ in range(2)]
+
+
+TEXT = st.text(st.characters(codec="utf-8"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=10,
+)
+RECORDS = st.dictionaries(TEXT.filter(lambda name: name != "crc32"), VALUES, min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(RECORDS, max_size=5))
+def test_whatever_is_written_is_read(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("journal") / "a"
+    journal.append_(path, rows)
+    found, torn = journal.read(path)
+    assert not torn
+    assert repr(found) == repr([dict(sorted(row.items())) for row in map(ordered, rows)])
+
+
+def ordered(value):
+    """With the keys of every dict sorted, as they are stored."""
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(item) for item in value] if isinstance(value, list) else value
