@@ -1,5 +1,6 @@
 """Decoded images kept in a file that proves its own content: a damaged or old one is built anew, never believed."""
 
+import contextlib
 import hashlib
 import os
 import warnings
@@ -71,6 +72,7 @@ def save(dataset: Dataset, file: Path, key: str) -> bool:
         temporary.chmod(0o644)  # the folder may be shared, and safetensors writes for its user alone
         temporary.replace(file)
     except (OSError, SafetensorError):
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         return False
     return True

@@ -38,6 +38,11 @@ class Dataset:
     mean: tuple[float, ...] | None  # per channel, of pixels scaled to [0, 1]; None: taken from the training split
     std: tuple[float, ...] | None
 
+    def __post_init__(self) -> None:
+        train, test = (part and tuple(part.images.shape[1:]) for part in (self.train, self.test))
+        if test is not None and test != train:
+            raise DataError(f"test images are {test}, the training images {train}; they must have one shape")
+
     def digest(self) -> str:
         """Sha256 of the content alone: the same for every file format and place it was read from."""
         digest = hashlib.sha256(f"classes {self.classes}\n".encode())

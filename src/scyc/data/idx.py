@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from scyc.data.checksum import Known, verified
+from scyc.data.checksum import Known, content, md5, verified
 from scyc.data.dataset import DataError, Dataset, Images, Missing, checked
 
 UNSIGNED_BYTE = 0x08  # the third byte of the magic number; the fourth is the number of dimensions
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+LABELS_FILE = f"train-{LABELS}"  # the small file that tells sets apart
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,26 @@ def read_idx(root: Path, known: IdxSet) -> Dataset:
 
 def idx_files(root: Path, known: IdxSet) -> dict[str, Path]:
     """The path of each file, all from the folder that holds most of them; Missing names the first absent one."""
-    folders = [
-        {name: path for name in known.files if (path := plain_or_gzip(root / folder / name))}
-        for folder in known.folders
-    ]
+    folders = [present(root / folder, known) for folder in known.folders]
     best = max(range(len(folders)), key=lambda i: len(folders[i]))  # the first of equals
     for name in known.files:
         if name not in folders[best]:
             raise Missing(root / known.folders[best] / name, found=len(folders[best]))
     return folders[best]
+
+
+def present(folder: Path, known: IdxSet) -> dict[str, Path]:
+    """The set's files in a folder: none if they are another set's, for all sets name their files the same."""
+    paths = {name: path for name in known.files if (path := plain_or_gzip(folder / name))}
+    return {} if LABELS_FILE in paths and of_another(paths[LABELS_FILE], known) else paths
+
+
+def of_another(path: Path, known: IdxSet) -> bool:
+    others = {one.files[LABELS_FILE].md5 for one in (FASHION_MNIST, MNIST)} - {known.files[LABELS_FILE].md5}
+    try:
+        return md5(content(path, known.files[LABELS_FILE].size)) in others
+    except DataError:
+        return False  # damaged: reading it will say so
 
 
 def plain_or_gzip(path: Path) -> Path | None:

@@ -43,7 +43,7 @@ def find_tiny(root: Path) -> Path:
 def read_tiny(place: Path, extent: Extent, caches: Sequence[Path]) -> Dataset:
     """The set in this folder; decoded pictures are kept in the first of `caches` that can be written."""
     classes = class_names(place, extent)
-    train, test = train_files(place, classes, extent), test_files(place, classes, extent)
+    train, test = labelled_train(place, classes, extent), labelled_test(place, classes, extent)
 
     def build() -> Dataset:
         decoded_train, decoded_test = (images(files, extent, place) for files in (train, test))
@@ -70,7 +70,7 @@ def class_names(place: Path, extent: Extent) -> list[str]:
     return names
 
 
-def train_files(place: Path, classes: list[str], extent: Extent) -> dict[Path, int]:
+def labelled_train(place: Path, classes: list[str], extent: Extent) -> dict[Path, int]:
     files: dict[Path, int] = {}
     for label, name in enumerate(classes):
         found = pictures(place / "train" / name)
@@ -80,7 +80,7 @@ def train_files(place: Path, classes: list[str], extent: Extent) -> dict[Path, i
     return files
 
 
-def test_files(place: Path, classes: list[str], extent: Extent) -> dict[Path, int]:
+def labelled_test(place: Path, classes: list[str], extent: Extent) -> dict[Path, int]:
     labels, files = (
         {name: label for label, name in enumerate(classes)},
         {file.name: file for file in pictures(place / "val")},
