@@ -25,8 +25,13 @@ class ConfigError(ValueError):
     """A configuration that cannot be used: one line with the key's path, the value and the fix."""
 
     def __init__(self, what: str, path: str = "") -> None:
-        super().__init__(f"{path}: {what}" if path else what)
+        super().__init__(printable(f"{path}: {what}" if path else what))
         self.what, self.path = what, path
+
+
+def printable(text: str) -> str:
+    """On one line whatever keys and values hold: TOML allows keys with line breaks."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ def shown(value: Any) -> str:
 
 def validated(cls: type[T], value: Mapping[str, Any], *, trust: bool = False) -> T:
     """A frozen dataclass from plain values."""
-    model = schema(cls, 0)
+    model = schema(cls, 0)  # type: ignore[arg-type]
     known = list(model.model_fields)
     checked = checked_by(lambda plain: model.model_validate(plain, context={"trust": trust}), value, known)
     return cls(**{name: getattr(checked, name) for name in known})
@@ -215,6 +220,8 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deep; no key needs more than four parts") from None
 
 
 def override(config: Mapping[str, Any], assignment: str) -> dict[str, Any]:

@@ -4,9 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import Field, PlainValidator
 
-from scyc.config import ConfigError, Part, StepCount, chosen, digest, nested, part, plain, scaled, schema, validated
+from scyc.config import (
+    ConfigError,
+    Part,
+    StepCount,
+    chosen,
+    digest,
+    nested,
+    part,
+    plain,
+    scaled,
+    schema,
+    shown,
+    validated,
+)
 from scyc.data import READERS
 from scyc.lr import PEAKS, SHAPES, Schedule
 from scyc.model import MODELS
@@ -45,14 +58,14 @@ def data(value: Any, info: Any) -> Data:
     fields = schema(READERS.find(str(given.get("name")), trust=trust), READERS.arguments).model_fields
     for key in given:
         if key not in ("name", *fields):
-            raise ConfigError(str(nearest("key", key, ("split", "limit", "augment", *fields))), key)
+            raise ConfigError(str(nearest("key", str(key), ("split", "limit", "augment", *fields))), str(key))
     return validated(Data, {**own, "source": part(READERS, given, trust=trust)})
 
 
-def score_batches(value: Any) -> Any:
-    if isinstance(value, str) and value != "all":
-        raise ValueError(f"score_batches = {value!r}: write a number of batches, or 'all'")
-    return value
+def number_or_all(value: Any) -> Any:
+    if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**9):
+        return value
+    raise ConfigError(f"write a number of batches, at least 1, or 'all', got {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class Pruning:
     scope: Annotated[Part, chosen(SCOPE)] = part(SCOPE, "global")
     unit: Annotated[Part, chosen(UNIT)] = part(UNIT, "weight")
     rewind: Annotated[Part, chosen(REWIND)] = part(REWIND, "none")
-    score_batches: Annotated[int | str, BeforeValidator(score_batches)] = 10
+    score_batches: Annotated[int | str, PlainValidator(number_or_all)] = 10
 
 
 SGD = part(OPTIMIZER, {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-4})
@@ -108,11 +121,15 @@ def effective(run: Run) -> Run:
     return replace(scaled(run, run.scale), scale=1.0) if run.scale != 1.0 else run
 
 
-def identity(run: Run, data_digest: str) -> str:
-    """12 hex digits: what differs from the defaults, and always seed, precision and the content of the data."""
+def identified(run: Run, data_digest: str) -> dict[str, Any]:
+    """What a run's id is made of: what differs from the defaults, and always seed, precision and the data's content."""
     config = plain(run)
     config["data"].pop("path", None)  # content counts, not where it lies
-    return digest({**config, "seed": run.seed, "precision": run.precision, "data_digest": data_digest})
+    return {**config, "seed": run.seed, "precision": run.precision, "data_digest": data_digest}
+
+
+def identity(run: Run, data_digest: str) -> str:
+    return digest(identified(run, data_digest))
 
 
 def stack_key(run: Run) -> str:
@@ -127,3 +144,5 @@ def run_from(config: Mapping[str, Any], *, trust: bool = False) -> Run:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    except RecursionError:
+        raise ConfigError("nested too deep; no key needs more than four parts") from None

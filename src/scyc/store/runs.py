@@ -137,6 +137,11 @@ class Store:
     def experiments(self) -> list[str]:
         return sorted(path.stem for path in (self.root / ".experiments").glob("*.json") if NAME.fullmatch(path.stem))
 
+    def remove_manifest(self, name: str) -> None:
+        """Forget an experiment; its runs stay."""
+        self.manifest(name)  # unknown names say the nearest known one
+        os.unlink(self._manifest(name))
+
     def stack_folder(self, stack: str) -> Path:
         return unlinked(self.root / ".stacks" / named("stack", stack))
 

@@ -1,0 +1,152 @@
+"""What an experiment will take, before paying for it: runs, stacks, steps, memory, disk and time on this machine."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from scyc import stack as stacks
+from scyc.config import digest, plain
+from scyc.data import Dataset, Images
+from scyc.experiment import Experiment
+from scyc.run import Run, effective, stack_key
+
+KNOWN = {  # (channels, height, width), classes, labelled images: what planning needs of sets that are not here
+    "digits": ((1, 8, 8), 10, 1797),
+    "fashion-mnist": ((1, 28, 28), 10, 70000),
+    "mnist": ((1, 28, 28), 10, 70000),
+    "cifar10": ((3, 32, 32), 10, 60000),
+    "imagenet200": ((3, 64, 64), 200, 110000),
+}
+PATIENCE = 2.0  # seconds that measuring one stack may take
+
+
+@dataclass(frozen=True)
+class StackPlan:
+    """One stack's cost."""
+
+    runs: int
+    cycles: int
+    steps: int  # of one run, all cycles
+    parameters: int
+    memory: int  # bytes, while training
+    disk: int  # bytes, while training: two checkpoints; and the weights that stay
+    seconds: float
+
+    @property
+    def run_steps(self) -> int:
+        return self.runs * self.steps
+
+
+def planned(
+    experiment: Experiment, found: Mapping[str, Dataset], *, device: torch.device, width: int = 0
+) -> list[StackPlan]:
+    """A plan per stack, in the order they would train."""
+    groups: dict[str, list[Run]] = {}
+    for run in dict.fromkeys(experiment.all):
+        groups.setdefault(stack_key(run), []).append(run)
+    made = []
+    for runs in groups.values():
+        size = width or len(runs)
+        made += [stack_plan(runs[i : i + size], found, device) for i in range(0, len(runs), size)]
+    return made
+
+
+def stack_plan(runs: list[Run], found: Mapping[str, Dataset], device: torch.device) -> StackPlan:
+    run = effective(runs[0])
+    dataset = found.get(digest(plain(run.data.source))) or stand_in(run)
+    seconds, stack = measured(runs, dataset, device)
+    parameters = sum(p.numel() for p in stack.net.parameters())
+    state = 4 * parameters * len(runs)
+    slots = {"adam": 2}.get(run.optimizer.name, 1)
+    activations = saved_bytes(stack) * len(runs)
+    return StackPlan(
+        len(runs),
+        run.cycles,
+        run.cycles * run.steps,
+        parameters,
+        state * (6 + slots) + activations,  # weights, views' gradients, flat gradients, update, early stop, one copy
+        2 * state * (2 + slots) + state,
+        seconds * run.steps * run.cycles,
+    )
+
+
+def stand_in(run: Run) -> Dataset:
+    """Random images of the set's shape."""
+    if run.data.source.name not in KNOWN:
+        raise ValueError(f"data {run.data.source.name!r} is not here and of unknown shape; plan where it lies (--data)")
+    shape, classes, _ = KNOWN[run.data.source.name]
+    n = max(4 * run.batch, 2 * classes)
+    pixels = torch.randint(0, 256, (n, *shape), dtype=torch.uint8)
+    images = Images(pixels, torch.arange(n) % classes)
+    return Dataset(images, Images(pixels[: n // 4], images.labels[: n // 4]), classes, None, None)
+
+
+def measured(runs: list[Run], dataset: Dataset, device: torch.device) -> tuple[float, stacks.Stack]:
+    """Seconds of one step of all runs: measured on a few, and on all where that is quick."""
+    seconds, stack = 0.0, None
+    for width in (1, len(runs)):
+        if stack is not None and seconds * len(runs) / PATIENCE > 1:
+            return seconds * len(runs), stack
+        ids = [f"{k:012x}" for k in range(width)]
+        stack = stacks.start(ids, runs[:width], dataset, device=device)
+        seconds = step_seconds(stack)
+    assert stack is not None
+    return seconds, stack
+
+
+def step_seconds(stack: stacks.Stack) -> float:
+    lrs = torch.full((len(stack.runs),), 1e-6, dtype=torch.float64)
+    stack.engine.step_(0, 0, lrs)
+    times: list[float] = []
+    began = time.monotonic()
+    while len(times) < 20 and time.monotonic() - began < PATIENCE / 2:
+        start = time.perf_counter()
+        stack.engine.step_(0, len(times) + 1, lrs)
+        if stack.feed.device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def saved_bytes(stack: stacks.Stack) -> int:
+    """Bytes that one run keeps from its forward to its backward pass."""
+    sizes: list[int] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(tensor.numel() * tensor.element_size())
+        return tensor
+
+    net = stack.net.to(stack.feed.device, stack.feed.dtype)
+    x, _ = stack.feed.train(0, 0)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        net.train()(x[0])
+    return sum(sizes)
+
+
+def grid(plans: Sequence[StackPlan]) -> list[list[str]]:
+    """A table, its first row the head, its last the sum."""
+    rows = [["stack", "runs", "parameters", "steps per run", "memory", "disk", "time"]]
+    for number, p in enumerate(plans, start=1):
+        sizes = [size_text(p.memory), size_text(p.disk), time_text(p.seconds)]
+        rows.append([str(number), str(p.runs), f"{p.parameters:,}", f"{p.cycles} x {p.steps // p.cycles:,}", *sizes])
+    total = [size_text(max(p.memory for p in plans)), size_text(sum(p.disk for p in plans))]
+    steps = f"{sum(p.run_steps for p in plans):,} in all"
+    rows.append(["all", str(sum(p.runs for p in plans)), "", steps, *total, time_text(sum(p.seconds for p in plans))])
+    return rows
+
+
+def size_text(size: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def time_text(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,1 @@
+"""From records to what one reads: rows, paired tests, tables."""

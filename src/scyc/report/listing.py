@@ -1,0 +1,108 @@
+"""What lies in a store: the words behind `scyc ls`, `scyc show` and `scyc diff`."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from scyc.report.rows import cycles_of
+from scyc.store.runs import Store
+
+Grid = list[list[str]]
+
+
+def experiments(store: Store) -> Grid:
+    """Every experiment: its runs, and how many are recorded to the end."""
+    grid = [["experiment", "schedules", "runs", "finished", "diverged"]]
+    present = set(store.ids())
+    for name in store.experiments():
+        schedules = dict(store.manifest(name)["schedules"])
+        states = [state(store, id) for ids in schedules.values() for id in ids if id in present]
+        counts = [len(states), states.count("finished") + states.count("diverged"), states.count("diverged")]
+        grid.append([name, str(len(schedules)), *map(str, counts)])
+    return grid
+
+
+def state(store: Store, id: str) -> str:
+    records = store.records(id)
+    if records and "diverged" in records[-1]:
+        return "diverged"
+    return (
+        "finished" if len(records) == cycles_of(store.config(id)) else f"{len(records)}/{cycles_of(store.config(id))}"
+    )
+
+
+def runs(store: Store, name: str | None = None) -> Grid:
+    """Every run, of one experiment or of the store."""
+    grid = [["run", "model", "peak", "shape", "seed", "state", "density %", "test %"]]
+    ids = store.ids()
+    if name is not None:
+        ids = [id for _, group in store.manifest(name)["schedules"] for id in group if id in set(ids)]
+    for id in dict.fromkeys(ids):
+        config, records = store.config(id), store.records(id)
+        last = records[-1] if records else {}
+        reached = f"{100 * last['test_accuracy']:.1f}" if "test_accuracy" in last else "-"
+        density = f"{100 * last['density']:.2f}" if last else "-"
+        names = [config[part]["name"] for part in ("model", "peak", "shape")]
+        grid.append([id, *names, str(config["seed"]), state(store, id), density, reached])
+    return grid
+
+
+def show(store: Store, id: str) -> str:
+    """One run: configuration, one line per cycle, and what happened to it."""
+    cycles = [["m", "density %", "peak", "step", "validation %", "test %", "last test %"]]
+    for r in store.records(id):
+        if "diverged" in r:
+            cycles.append(
+                [str(r["cycle"]), f"{100 * r['density']:.2f}", f"{r['peak']:.6g}", f"diverged at {r['diverged']}"]
+                + ["-"] * 3
+            )
+            continue
+        numbers = [r["validation_accuracy"], r["test_accuracy"], r["last_test_accuracy"]]
+        cells = [str(r["cycle"]), f"{100 * r['density']:.2f}", f"{r['peak']:.6g}", str(r["step"])]
+        cycles.append(cells + [f"{100 * number:.2f}" for number in numbers])
+    from scyc.report.table import aligned
+
+    events = [f"{e['time']}  {e['kind']}  {facts(e)}".rstrip() for e in store.events(id)]
+    config = json.dumps(store.config(id), indent=2, ensure_ascii=False)
+    return "\n\n".join([f"run {id}  ({state(store, id)})", config, aligned(cycles), "\n".join(events)])
+
+
+def facts(event: Mapping[str, Any]) -> str:
+    return " ".join(f"{k}={v}" for k, v in event.items() if k not in ("time", "kind", "run"))
+
+
+def diff(store: Store, one: str, other: str) -> Grid:
+    """Where two runs' configurations and last records differ."""
+    grid = [["what", one, other]]
+    pairs = [flat(store.config(one)), flat(store.config(other))]
+    for source in (pairs, [flat(results(store, one)), flat(results(store, other))]):
+        left, right = source
+        for key in sorted({*left, *right}):
+            if left.get(key) != right.get(key):
+                grid.append([key, str(left.get(key, "-")), str(right.get(key, "-"))])
+    return grid
+
+
+def results(store: Store, id: str) -> dict[str, Any]:
+    records = store.records(id)
+    last = records[-1] if records else {}
+    return {name: last[name] for name in ("cycle", "density", "test_accuracy", "diverged") if name in last}
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys, as --set takes them."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def only_in(store: Store, names: Collection[str]) -> set[str]:
+    """The runs of these experiments that no other experiment holds."""
+    held = {name: {id for _, ids in store.manifest(name)["schedules"] for id in ids} for name in store.experiments()}
+    inside = {id for name, ids in held.items() if name in names for id in ids}
+    outside = {id for name, ids in held.items() if name not in names for id in ids}
+    return (inside - outside) & set(store.ids())

@@ -1,0 +1,124 @@
+"""The numbers of an experiment: per schedule and cycle, over seeds."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scyc.registry import nearest
+from scyc.store.runs import Store
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One schedule in one cycle; a seed that diverged has no accuracy and is counted."""
+
+    schedule: str
+    cycle: int
+    density: float
+    density_all: float
+    peak: float
+    test: Mapping[int, float]  # by seed: test accuracy at the early stop
+    validation: Mapping[int, float]  # by seed
+    diverged: tuple[int, ...]  # seeds that did not reach the end of this cycle
+
+    @property
+    def n(self) -> int:
+        return len(self.test)
+
+    @property
+    def mean(self) -> float:
+        return mean(self.test.values())
+
+    @property
+    def std(self) -> float:
+        return std(self.test.values())
+
+
+def mean(values: Any) -> float:
+    values = list(values)
+    return statistics.fmean(values) if values else math.nan
+
+
+def std(values: Any) -> float:
+    """Sample standard deviation; of a single value there is none."""
+    values = list(values)
+    return statistics.stdev(values) if len(values) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the store knows of an experiment."""
+
+    name: str
+    doc: str
+    published: str
+    rows: Mapping[str, Sequence[Row]]  # by schedule, in the order of the cycles
+    configs: Mapping[str, Mapping[str, Any]]  # by schedule: of its first run
+    runs: int
+    finished: int
+
+    @property
+    def cycles(self) -> int:
+        return max((len(rows) for rows in self.rows.values()), default=0)
+
+    @property
+    def challenger(self) -> str | None:
+        """The schedule under test: the first with an S-Cyc peak."""
+        return next((label for label, config in self.configs.items() if config["peak"]["name"] == "scyc"), None)
+
+
+def collect(store: Store, name: str) -> Results:
+    """An experiment from its manifest and the records of its runs."""
+    manifest = store.manifest(name)
+    schedules: dict[str, list[str]] = dict(manifest["schedules"])
+    known = set(store.ids())
+    runs = {id for ids in schedules.values() for id in ids if id in known}
+    if not runs:
+        raise nearest("run", next(iter(schedules.values()))[0], known)
+    records = {id: store.records(id) for id in runs}
+    configs = {id: store.config(id) for id in runs}
+    present = {label: [id for id in ids if id in runs] for label, ids in schedules.items()}
+    return Results(
+        name,
+        manifest["doc"],
+        manifest["published"],
+        {label: rows(label, ids, records, configs) for label, ids in present.items()},
+        {label: configs[ids[0]] for label, ids in present.items() if ids},
+        len(runs),
+        sum(bool(r) and ("diverged" in r[-1] or len(r) == cycles_of(configs[id])) for id, r in records.items()),
+    )
+
+
+def cycles_of(config: Mapping[str, Any]) -> int:
+    from scyc.run import Run
+
+    return int(config.get("cycles", Run.cycles))
+
+
+def rows(
+    label: str, ids: Sequence[str], records: Mapping[str, Sequence[Record]], configs: Mapping[str, Mapping[str, Any]]
+) -> list[Row]:
+    by_seed = {configs[id]["seed"]: records[id] for id in ids}
+    longest = max(by_seed.values(), key=len, default=[])
+    return [row(label, record, by_seed) for record in longest]
+
+
+def row(label: str, record: Record, by_seed: Mapping[int, Sequence[Record]]) -> Row:
+    cycle = record["cycle"]
+    here = {seed: records[cycle] for seed, records in by_seed.items() if len(records) > cycle}
+    alive = {seed: r for seed, r in here.items() if "diverged" not in r}
+    ended = [seed for seed, r in by_seed.items() if r and "diverged" in r[-1] and r[-1]["cycle"] <= cycle]
+    return Row(
+        label,
+        cycle,
+        record["density"],
+        record["density_all"],
+        record["peak"],
+        {seed: r["test_accuracy"] for seed, r in alive.items()},
+        {seed: r["validation_accuracy"] for seed, r in alive.items()},
+        tuple(ended),
+    )
