@@ -53,13 +53,16 @@ def unpack(source: Source, target: Path, archives: list[Path]) -> None:
     """Into a temporary folder, then renamed: a folder of that name is always complete."""
     assert source.unpack is not None
     temporary = target.with_name(f"{target.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    for archive in archives:
-        source.unpack(archive, temporary)
-    temporary.rename(target)
-    for archive in archives:
-        archive.unlink()
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        for archive in archives:
+            source.unpack(archive, temporary)
+        temporary.rename(target)
+        for archive in archives:
+            archive.unlink()
+    except OSError as error:
+        raise DataError(f"{temporary} cannot be written: {error}") from error
 
 
 def download(remote: Remote, file: Path, progress: Progress) -> Path:
