@@ -1,0 +1,27 @@
+"""Iterative pruning of PyTorch networks, and the learning rate that goes with it."""
+
+import importlib
+from typing import Any
+
+MODULES = ("lr", "mask", "prune")
+NAMES = {
+    "Experiment": "scyc.experiment",
+    "Run": "scyc.run",
+    "Store": "scyc.store.runs",
+    "load": "scyc.experiment",
+    "collect": "scyc.report.rows",
+}
+__all__ = ["Experiment", "Run", "Store", "collect", "load", "lr", "mask", "prune"]
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when first used, so that `scyc --help` does not wait for torch."""
+    if name in MODULES:
+        return importlib.import_module(f"scyc.{name}")
+    if name in NAMES:
+        return getattr(importlib.import_module(NAMES[name]), name)
+    raise AttributeError(f"module 'scyc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,38 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each makes its environment first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+JOBS ?= 2
+
+.PHONY: env demo test test-all torture lint types contract clean
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scyc needs Python 3.11 or newer; name one with PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: env
+	$(BIN)/scyc run digits
+
+test: env
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-all: env
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+lint: env
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: env
+	$(BIN)/mypy
+
+contract: env
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

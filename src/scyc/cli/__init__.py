@@ -1,0 +1,71 @@
+"""The command line: each command is a few lines that call public functions."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from scyc.cli import before, stored, train
+
+__all__ = ["app", "main"]
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch loads: waiting threads must not spin
+BAD_USAGE, DAMAGED = 2, 4
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Iterative pruning of PyTorch networks, and the learning rate that goes with it.",
+)
+app.command()(train.run)
+app.command()(before.plan)
+app.command()(before.lr)
+app.command("list")(before.list_)
+app.command()(stored.report)
+app.command()(stored.ls)
+app.command()(stored.show)
+app.command()(stored.diff)
+app.command()(stored.rm)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    if show:
+        from importlib.metadata import version as installed
+
+        print(f"scyc {installed('scyc')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command; what the user can mend is one line and an exit code, never a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        code = failed(error)
+    sys.stdout.flush()
+    raise SystemExit(code or 0)
+
+
+def failed(error: Exception) -> int:
+    """Say it, and give the exit code: 2 usage, 4 data or checkpoints, 128 + signal."""
+    import click
+
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        print("nothing done", file=sys.stderr)
+        return 1
+    name = {kind.__name__ for kind in type(error).__mro__}
+    if "Interrupted" in name:
+        print(f"saved; resume with: {' '.join(['scyc', *sys.argv[1:]])}", file=sys.stderr)
+        return 128 + int(getattr(error, "signal", 0))
+    if not isinstance(error, ValueError | OSError):
+        raise error
+    print(f"scyc: {' '.join(str(error).split())}", file=sys.stderr)
+    return DAMAGED if name & {"DataError", "Integrity", "Full"} else BAD_USAGE

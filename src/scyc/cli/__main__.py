@@ -1,0 +1,3 @@
+from scyc.cli import main
+
+main()

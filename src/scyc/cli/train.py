@@ -1,0 +1,144 @@
+"""`scyc run`."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scyc.cli.options import (
+    Cycles,
+    Data,
+    Device,
+    Format,
+    Name,
+    Preset,
+    Root,
+    Scale,
+    Seeds,
+    Set,
+    Trust,
+    Width,
+    chosen_format,
+    device_named,
+    engine_named,
+    loaded,
+    with_threads,
+)
+
+if TYPE_CHECKING:
+    from scyc.experiment import Experiment
+    from scyc.training import Control
+
+DIVERGED = 3
+
+
+def run(
+    preset: Preset,
+    seeds: Seeds = None,
+    cycles: Cycles = None,
+    scale: Scale = None,
+    set_: Set = None,
+    name: Name = None,
+    root: Root = Path("runs"),
+    data: Data = None,
+    device: Device = "auto",
+    engine: Annotated[str, typer.Option(help="auto, stacked or single")] = "auto",
+    width: Width = 0,
+    threads: Annotated[int, typer.Option(help="threads of one stack on the CPU", min=1)] = 1,
+    checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
+    keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
+    accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
+    trust: Trust = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be trained, and stop")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    format: Format = "table",
+) -> None:
+    """Train every run of an experiment; what is recorded already is not trained again."""
+    layout = chosen_format(format)
+    experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
+    from scyc import sweep, training
+    from scyc.data import roots
+    from scyc.registry import nearest
+    from scyc.store.runs import Store
+
+    if keep not in training.KEEP:
+        raise nearest("--keep", keep, training.KEEP)
+    options = training.Options(
+        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment
+    )
+    with_threads(threads)
+    found = sweep.datasets(experiment, roots(data, os.environ), trust=trust)
+    ids = sweep.identities(experiment, found)
+    store = Store(root)
+    if dry_run:
+        print_dry(experiment, ids, store)
+        return
+    sweep.register(store, experiment, ids, found)
+    control = training.Control()
+    trainer = training.Training(store, found, options, control)
+    with stopping(control), watching(control, sweep.unfinished(store, experiment, ids), quiet=quiet):
+        trainer.train(sweep.unfinished(store, experiment, ids))
+    from scyc.report.rows import collect
+
+    results = collect(store, experiment.name)
+    print(layout(results))
+    out = sys.stdout if format == "table" else sys.stderr
+    print(f"results: {root / '.experiments' / (experiment.name + '.json')} ({results.runs} runs in {root})", file=out)
+    if trainer.too_large or any(row.diverged for rows in results.rows.values() for row in rows):
+        raise typer.Exit(DIVERGED)
+
+
+def print_dry(experiment: "Experiment", ids: Any, store: Any) -> None:
+    from scyc.sweep import complete
+
+    present = set(store.ids())
+    for label, names in ids.items():
+        for id, run in zip(names, experiment.runs[label], strict=True):
+            done = id in present and complete(store, id)
+            print(f"{id}  {label}  seed {run.seed}  {'recorded' if done else 'to train'}")
+
+
+@contextmanager
+def stopping(control: "Control") -> Iterator[None]:
+    """The first SIGINT or SIGTERM saves the stack after the step in hand; a second one stops at once."""
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if control.signal:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        control.signal = number
+        print("stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+
+    former = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def watching(control: "Control", wanted: Any, *, quiet: bool) -> Iterator[None]:
+    from scyc.run import effective
+    from scyc.terminal import Lines, Live
+
+    if quiet or not wanted:
+        yield
+        return
+    total = sum(effective(run).steps * run.cycles for run in wanted.values())
+    if sys.stderr.isatty():
+        live = Live(total)
+        control.listeners.append(live)
+        try:
+            yield
+        finally:
+            live.close()
+    else:
+        control.listeners.append(Lines(total))
+        yield
