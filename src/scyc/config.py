@@ -123,7 +123,8 @@ def checked_by(validate: Callable[[Any], T], value: Any, known: Sequence[str]) -
     try:
         return validate(tuples(value))
     except ValidationError as report:
-        error = report.errors(include_url=False)[0]
+        errors = report.errors(include_url=False)
+    error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])  # a typo explains what is missing
     inner = error.get("ctx", {}).get("error")
     path = [str(place) for place in error["loc"]]
     if isinstance(inner, ConfigError):

@@ -5,13 +5,17 @@ are those of a run whose update is not finite.
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from scyc.registry import Kind
 
 State = dict[str, Tensor]
+NotNegative = Annotated[float, Field(ge=0)]
+Memory = Annotated[float, Field(ge=0, lt=1)]  # the share that a running mean keeps
 
 
 def sgd(
@@ -20,11 +24,13 @@ def sgd(
     state: State,
     lr: Tensor,  # (runs, 1)
     *,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
+    momentum: NotNegative = 0.0,
+    weight_decay: NotNegative = 0.0,
     nesterov: bool = False,
 ) -> Tensor:  # (runs, parameters)
     """stochastic gradient descent with momentum and L2 weight decay"""
+    if nesterov and not momentum:
+        raise ValueError("optimizer.nesterov = true needs a momentum above 0; set optimizer.momentum")
     if weight_decay:
         grads = grads.add(params, alpha=weight_decay)
     if momentum:
@@ -39,10 +45,10 @@ def adam(
     state: State,
     lr: Tensor,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
+    beta1: Memory = 0.9,
+    beta2: Memory = 0.999,
+    eps: NotNegative = 1e-8,
+    weight_decay: NotNegative = 0.0,
 ) -> Tensor:
     """Adam with L2 weight decay"""
     if weight_decay:
@@ -61,10 +67,10 @@ def rmsprop(
     state: State,
     lr: Tensor,
     *,
-    alpha: float = 0.99,
-    eps: float = 1e-8,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
+    alpha: Memory = 0.99,
+    eps: NotNegative = 1e-8,
+    momentum: NotNegative = 0.0,
+    weight_decay: NotNegative = 0.0,
 ) -> Tensor:
     """RMSProp with L2 weight decay"""
     if weight_decay:
