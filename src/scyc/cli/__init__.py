@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scyc.cli import before, stored, train
+from scyc.cli import before, data, stored, train
 
 __all__ = ["app", "main"]
 
@@ -23,6 +23,7 @@ app.command()(train.run)
 app.command()(before.plan)
 app.command()(before.lr)
 app.command("list")(before.list_)
+app.add_typer(data.commands, name="data")
 app.command()(stored.report)
 app.command()(stored.ls)
 app.command()(stored.show)
@@ -51,16 +52,15 @@ def main() -> None:
 
 def failed(error: Exception) -> int:
     """Say it, and give the exit code: 2 usage, 4 data or checkpoints, 128 + signal."""
-    import click
-
-    if isinstance(error, click.exceptions.Exit):
+    if isinstance(error, typer.Exit):
         return error.exit_code
-    if isinstance(error, click.ClickException):
-        error.show()
-        return error.exit_code
-    if isinstance(error, click.Abort):
+    if isinstance(error, typer.Abort):
         print("nothing done", file=sys.stderr)
         return 1
+    show = getattr(error, "show", None)  # what the parser refuses knows how to say it
+    if show is not None:
+        show()
+        return BAD_USAGE
     name = {kind.__name__ for kind in type(error).__mro__}
     if "Interrupted" in name:
         print(f"saved; resume with: {' '.join(['scyc', *sys.argv[1:]])}", file=sys.stderr)
