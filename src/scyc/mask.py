@@ -32,7 +32,7 @@ def ones_like(net: nn.Module, names: Iterable[str] | None = None) -> Masks:
     missing = [name for name in wanted if name not in parameters]
     if missing:
         raise ValueError(
-            f"{missing[0]!r} is no parameter of this network; it has {', '.join(list(parameters)[:8])}, ..."
+            f"{missing[0]!r} is no parameter of this network; it has {', '.join(list(parameters)[:8]) or 'none'}"
         )
     return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in wanted}
 
@@ -47,20 +47,29 @@ def density(masks: Mapping[str, Tensor], names: Iterable[str] | None = None) -> 
     return sum(int(mask.sum()) for mask in chosen) / sum(mask.numel() for mask in chosen)
 
 
-@torch.no_grad()
-def apply_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:
-    """Set pruned weights to exactly 0.0 (set, not multiplied: NaN and -0.0 go too)."""
+def held(net: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, tuple[nn.Parameter, Tensor]]:
+    """Each masked parameter, by name, with where it is pruned; refuses masks that do not fit."""
     parameters = dict(net.named_parameters())
     for name, mask in masks.items():
         if name not in parameters:
             raise ValueError(f"mask {name!r} fits no parameter of this network; make masks with mask.ones_like(net)")
-        parameters[name].masked_fill_(~mask, 0.0)
+        own, shape = tuple(mask.shape), tuple(parameters[name].shape)
+        if mask.dtype != torch.bool or own != shape:
+            raise ValueError(f"mask {name!r} is {mask.dtype} {own}; it must be torch.bool, of its parameter's {shape}")
+    return {name: (parameters[name], ~mask) for name, mask in masks.items()}
+
+
+@torch.no_grad()
+def apply_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:
+    """Set pruned weights to exactly 0.0 (set, not multiplied: NaN and -0.0 go too)."""
+    for parameter, pruned in held(net, masks).values():
+        parameter.masked_fill_(pruned, 0.0)
 
 
 def attach_(optimizer: torch.optim.Optimizer, net: nn.Module, masks: Mapping[str, Tensor]) -> RemovableHandle:
     """Keep pruned weights at zero after every `optimizer.step()`; the handle's `remove()` ends it."""
     apply_(net, masks)
-    pairs = [(dict(net.named_parameters())[name], ~mask) for name, mask in masks.items()]
+    pairs = held(net, masks).values()
 
     @torch.no_grad()
     def hold(*_: object) -> None:
@@ -72,17 +81,18 @@ def attach_(optimizer: torch.optim.Optimizer, net: nn.Module, masks: Mapping[str
 
 def to_torch_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:
     """Hand the masks over to `torch.nn.utils.prune`: each weight becomes `weight_orig` and `weight_mask`."""
-    for name, mask in masks.items():
-        prefix, _, leaf = name.rpartition(".")
-        module = net.get_submodule(prefix)
-        order = list(module._parameters)
-        torch_prune.custom_from_mask(module, leaf, mask)  # type: ignore[no-untyped-call]
-        reorder_(module, [f"{leaf}_orig" if key == leaf else key for key in order])
+    for name, (parameter, _) in held(net, masks).items():
+        for place in [p for p, other in net.named_parameters(remove_duplicate=False) if other is parameter]:
+            prefix, _, leaf = place.rpartition(".")
+            module = net.get_submodule(prefix)
+            order = list(module._parameters)
+            torch_prune.custom_from_mask(module, leaf, masks[name])  # type: ignore[no-untyped-call]
+            reorder_(module, [f"{leaf}_orig" if key == leaf else key for key in order])
 
 
 def from_torch_(net: nn.Module) -> Masks:
     """Take the masks over from `torch.nn.utils.prune`, and leave an ordinary network whose pruned weights are zero."""
-    masks: Masks = {}
+    found: Masks = {}
     for prefix, module in net.named_modules():
         for leaf in [
             key.removesuffix("_mask") for key, _ in module.named_buffers(recurse=False) if key.endswith("_mask")
@@ -90,11 +100,23 @@ def from_torch_(net: nn.Module) -> Masks:
             if f"{leaf}_orig" not in module._parameters:
                 continue
             order = [leaf if key == f"{leaf}_orig" else key for key in module._parameters]
-            masks[f"{prefix}.{leaf}".lstrip(".")] = getattr(module, f"{leaf}_mask").bool()
+            found[f"{prefix}.{leaf}".lstrip(".")] = getattr(module, f"{leaf}_mask").bool()
             torch_prune.remove(module, leaf)  # type: ignore[no-untyped-call]
             reorder_(module, order)
-    order = [name for name, _ in net.named_parameters()]
-    return {name: masks[name] for name in sorted(masks, key=order.index)}
+    masks = joined(net, found)
+    apply_(net, masks)  # torch multiplies by its masks, which leaves -0.0 and NaN
+    return masks
+
+
+def joined(net: nn.Module, found: Masks) -> Masks:
+    """Masks by the names of the parameters: a tied weight, masked in each of its places, remains where all keep it."""
+    names = {parameter: name for name, parameter in net.named_parameters()}
+    masks: Masks = {}
+    for place, parameter in net.named_parameters(remove_duplicate=False):
+        if place in found:
+            name = names[parameter]
+            masks[name] = masks[name] & found[place] if name in masks else found[place]
+    return masks
 
 
 def reorder_(module: nn.Module, order: list[str]) -> None:

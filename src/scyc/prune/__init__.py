@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from scyc.draw import generator
-from scyc.mask import Masks, apply_, prunable
+from scyc.mask import Masks, apply_, held, prunable
 from scyc.prune.group import SCOPE, SCOPES, UNIT, UNITS
 from scyc.prune.rewind import REWIND, REWINDS, Rewind
 from scyc.prune.score import SCORE, SCORES
@@ -22,10 +22,17 @@ def starting(net: nn.Module, unit: str = "weight") -> Masks:
     """Masks that keep everything; with unit `filter`, the vectors that go with a filter have masks of their own."""
     parameters = dict(net.named_parameters())
     names = prunable(net)
+    require_units({name: parameters[name] for name in names}, unit)
     if unit == "filter":
         couplings = getattr(net, "prune_coupled", {})
         names += [vector for name in names for vector in couplings.get(name, ())]
     return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in names}
+
+
+def require_units(weights: Mapping[str, Tensor], unit: str) -> None:
+    entry = UNIT.find(unit)
+    if not any(entry(weight.detach()[None]).shape[1] for weight in weights.values()):
+        raise ValueError(f"unit {unit!r} finds nothing to prune in {', '.join(weights)}; use unit 'weight'")
 
 
 def step(
@@ -40,11 +47,14 @@ def step(
     rng: torch.Generator | None = None,
 ) -> Masks:
     """The masks after one more pruning of this network; the weights that go are set to zero in it."""
-    parameters = dict(net.named_parameters())
+    if not masks:
+        raise ValueError("no masks; make them with mask.ones_like(net)")
+    parameters = {name: parameter for name, (parameter, _) in held(net, masks).items()}
     names = [name for name in prunable(net) if name in masks] or list(masks)
-    if score == "gradient" and grads is None:
-        raise ValueError("score 'gradient' needs grads=prune.gradients(net, batches, loss)")
+    if score == "gradient" and not set(names) <= set(grads or ()):
+        raise ValueError("score 'gradient' needs grads=prune.gradients(net, batches, loss) of every masked weight")
     weights = {name: parameters[name].detach() for name in names}
+    require_units(weights, unit)
     scores = SCORE.find(score)(weights, grads or {}, rng or generator("score", 0, 0))
     couplings = getattr(net, "prune_coupled", {}) if unit == "filter" else {}
     made, _ = pruned(

@@ -1,6 +1,7 @@
 """The one exact selection that every scope and unit uses, over the run axis of a stack at once."""
 
 from collections.abc import Mapping
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -53,8 +54,8 @@ def pruned(
     coupled: Mapping[str, tuple[str, ...]],
 ) -> tuple[Masks, Tensor]:  # the new masks; (runs,) bool: did the guard act?
     """The masks after one pruning of every run in a stack."""
-    if not 0 < amount < 1:
-        raise ValueError(f"amount = {amount}: must lie between 0 and 1, the share of the remaining weights to prune")
+    if not (isinstance(amount, Real) and 0 < amount < 1):
+        raise ValueError(f"amount = {amount!r}: must lie between 0 and 1, the share of the remaining weights to prune")
     made = {name: mask.clone() for name, mask in masks.items()}
     guarded = torch.zeros(len(next(iter(masks.values()))), dtype=torch.bool, device=next(iter(masks.values())).device)
     for group in scope(list(scores)):
