@@ -36,15 +36,11 @@ class Stacked:
         self.slots: dict[str, Tensor] = {}
         self.finite = torch.ones(runs, dtype=torch.bool, device=feed.device)
         self.losses = torch.zeros(runs, device=feed.device, dtype=feed.dtype)
-        self.forward = vmap(self.run_loss)
         self.predict = vmap(self.run_logits)
 
     def run_logits(self, params: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
         logits: Tensor = functional_call(self.net, ({**params, **buffers}), (x,))
         return logits.to(self.feed.dtype)
-
-    def run_loss(self, params: Tensors, buffers: Tensors, x: Tensor, y: Tensor) -> Tensor:
-        return cross_entropy(self.run_logits(params, buffers, x), y)
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         pieces = flat.split_with_sizes(self.sizes, 1)
@@ -63,7 +59,7 @@ class Stacked:
     def loss_and_grads(self, buffers: Tensors, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:  # (runs,), flat
         views = {name: view.detach().requires_grad_() for name, view in self.views(self.flat).items()}
         with autocast(self.precision, self.flat.device):
-            losses = self.forward(views, buffers, x, y)
+            losses = per_row(self.predict(views, buffers, x), y).mean(1)
         grads = torch.autograd.grad(losses.sum(), list(views.values()), allow_unused=True, materialize_grads=True)
         return losses.detach(), torch.cat([grad.flatten(1) for grad in grads], 1)
 
@@ -100,8 +96,8 @@ class Stacked:
         for x, y in self.feed.rows(part):
             with autocast(self.precision, self.flat.device):
                 logits = self.predict(params, buffers, x)
-            each = cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y)
-            sums += torch.stack([each.sum(1, dtype=torch.float64), (logits.argmax(-1) == y).sum(1).double()])
+            each = per_row(logits, y).sum(1, dtype=torch.float64)
+            sums += torch.stack([each, (logits.argmax(-1) == y).sum(1).double()])
             rows += y.shape[1]
         return sums[0] / rows, sums[1] / rows
 
@@ -133,12 +129,18 @@ class Stacked:
         x, y = (rows[:, :4] for rows in self.feed.train(0, 0))
         self.net.eval()
         stacked = self.loss_and_grads(self.buffers, x, y)[0]
-        plain = self.run_loss(dict(self.net.named_parameters()), dict(self.net.named_buffers()), x[0], y[0])
+        plain = cross_entropy(
+            self.run_logits(dict(self.net.named_parameters()), dict(self.net.named_buffers()), x[0]), y[0]
+        )
         if not torch.allclose(stacked[0], plain.detach().to(stacked), rtol=1e-2, atol=1e-3):
             raise ValueError(f"its loss in a stack is {float(stacked[0])}, alone {float(plain)}")
         self.net.train()
         self.loss_and_grads({name: buffer.clone() for name, buffer in self.buffers.items()}, x, y)
         return self
+
+
+def per_row(logits: Tensor, y: Tensor) -> Tensor:  # (runs, rows, classes), (runs, rows) -> (runs, rows)
+    return cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y)
 
 
 def repeated(tensor: Tensor, runs: int) -> Tensor:
