@@ -1,6 +1,7 @@
 """The command line: each command is a few lines that call public functions."""
 
 import os
+import shlex
 import sys
 from typing import Annotated
 
@@ -63,7 +64,7 @@ def failed(error: Exception) -> int:
         return BAD_USAGE
     name = {kind.__name__ for kind in type(error).__mro__}
     if "Interrupted" in name:
-        print(f"saved; resume with: {' '.join(['scyc', *sys.argv[1:]])}", file=sys.stderr)
+        print(f"saved; resume with: {shlex.join(['scyc', *sys.argv[1:]])}", file=sys.stderr)
         return 128 + int(getattr(error, "signal", 0))
     if not isinstance(error, ValueError | OSError):
         raise error
