@@ -42,6 +42,12 @@ class Feed:
         self.index = {
             name: torch.stack([getattr(s, name) for s in splits]).to(device) for name in ("train", "validation", "test")
         }  # each (seeds, n)
+        for name, index in self.index.items():
+            if not index.shape[1]:
+                total = sum(part.shape[1] for part in self.index.values())
+                raise ValueError(
+                    f"split {how!r} of {total} images leaves none for {name}; use more images (data.limit)"
+                )
         self.epoch_steps = self.index["train"].shape[1] // batch
         if not self.epoch_steps:
             n = self.index["train"].shape[1]
