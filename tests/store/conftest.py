@@ -16,13 +16,18 @@ CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdi
 class Faults:
     """Runs jobs in forked processes, so that a fault costs milliseconds and harms nobody else."""
 
+    def __init__(self) -> None:
+        self.pids: set[int] = set()
+
     def start(self, job: Callable[[], object]) -> int:
         """The pid of a process that does the job and ends: status 0, or 1 if it raised."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
             pid = os.fork()
         if pid:
+            self.pids.add(pid)
             return pid
+        signal.alarm(60)  # nobody waits for ever
         try:
             job()
             os._exit(0)
@@ -32,6 +37,7 @@ class Faults:
             os._exit(1)
 
     def status(self, pid: int) -> int:
+        self.pids.discard(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def child(self, job: Callable[[], object]) -> int:
@@ -80,8 +86,12 @@ def dying(name: str, call: Callable[..., object], left: Iterator[int]) -> Callab
 
 
 @pytest.fixture
-def faults() -> Faults:
-    return Faults()
+def faults() -> Iterator[Faults]:
+    faults = Faults()
+    yield faults
+    for pid in list(faults.pids):
+        os.kill(pid, signal.SIGKILL)
+        faults.status(pid)
 
 
 @pytest.fixture
@@ -91,12 +101,11 @@ def flips() -> Callable[[Path], Iterator[str]]:
     def every(path: Path) -> Iterator[str]:
         data = path.read_bytes()
         assert data
-        for place in range(len(data)):
-            for bit in range(8):
-                changed = bytearray(data)
-                changed[place] ^= 1 << bit
-                path.write_bytes(changed)
-                yield f"bit {bit} of byte {place}"
-        path.write_bytes(data)
+        with path.open("r+b", buffering=0) as file:
+            for place, byte in enumerate(data):
+                for bit in range(8):
+                    os.pwrite(file.fileno(), bytes([byte ^ 1 << bit]), place)
+                    yield f"bit {bit} of byte {place}"
+                os.pwrite(file.fileno(), bytes([byte]), place)
 
     return every

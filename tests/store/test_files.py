@@ -28,6 +28,17 @@ def test_content_is_durable_before_the_name_and_the_name_before_the_return(tmp_p
     assert done == ["write", "fsync", "replace", "fsync"]
 
 
+def test_a_folder_is_durable_when_it_is_there_and_when_it_is_gone(tmp_path, monkeypatch):
+    done = []
+    for name in ("rename", "replace", "fsync"):
+        call = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, call=call: (done.append(name), call(*a))[1])
+    files.whole_folder_(tmp_path / "a", "config", b"content")
+    assert done == ["fsync", "replace", "fsync", "rename", "fsync"]
+    files.remove_folder_(tmp_path / "a")
+    assert done[5:] == ["rename", "fsync"]
+
+
 def test_killed_at_every_call_the_file_is_the_old_or_the_new_one(tmp_path, faults):
     path, seen = tmp_path / "a", []
     for _ in faults.everywhere(lambda: files.write(path, b"new content")):

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import random
@@ -137,6 +138,13 @@ def test_a_right_checksum_does_not_make_it_json(path, body):
         journal.read(path)
 
 
+def test_lines_that_make_json_only_together_are_refused(path):
+    bodies = [b'1,{"a":"', b'"']  # joined by the comma and brackets between two rows: 1 and {"a":"},"}
+    path.write_bytes(b"".join(body + b',"crc32":"%08x"}\n' % crc32(body) for body in bodies))
+    with pytest.raises(Integrity, match="expected one JSON object on every line"):
+        journal.read(path)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -229,6 +237,39 @@ def test_content_is_durable_before_append_returns(tmp_path, monkeypatch):
     journal.append_(tmp_path / "a", ROWS)
     journal.append_(tmp_path / "a", ROWS)
     assert done == ["write", "fsync", "fsync", "write", "fsync"]  # the folder too when the file is new
+
+
+def test_a_line_that_another_process_is_writing_is_not_cut(path, faults):
+    line = journal.seal({"cycle": 3}) + b"\n"
+    with path.open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(line[:9])
+        pid = faults.start(lambda: journal.append_(path, [{"cycle": 4}]))
+        time.sleep(0.2)
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+        file.write(line[9:])
+        fcntl.flock(file, fcntl.LOCK_UN)
+    assert faults.status(pid) == 0
+    assert journal.read(path) == ([*ROWS, {"cycle": 3}, {"cycle": 4}], False)
+
+
+def test_a_writer_that_never_ends_is_said(path, monkeypatch):
+    monkeypatch.setattr(journal, "PATIENCE", 0.05)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match=f"^{path}: another process keeps it locked"):
+            journal.append_(path, [{"cycle": 3}])
+    assert journal.read(path) == (ROWS, False)
+
+
+def test_a_worker_forked_during_an_append_does_not_keep_the_journal_locked(path, faults, monkeypatch):
+    monkeypatch.setattr(journal, "PATIENCE", 0.05)
+    extend_ = journal.extend_
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "extend_", lambda *given: (faults.start(signal.pause), extend_(*given))[1])
+        journal.append_(path, [{"cycle": 3}])
+    journal.append_(path, [{"cycle": 4}])
+    assert journal.read(path) == ([*ROWS, {"cycle": 3}, {"cycle": 4}], False)
 
 
 def kill_while_appending(path: Path, faults, seconds: float) -> int:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from scyc.store.files import Integrity
 
 SEAL = b',"crc32":"%08x"}'  # over the bytes before it, so that checking needs no second serialisation
 LENGTH = len(SEAL % 0)
+PATIENCE = 10.0  # seconds to wait for another writer, who needs milliseconds
 SEALED = re.compile(rb',"crc32":"[0-9a-f]{8}"\}')
 
 
@@ -104,10 +106,23 @@ def append_(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     except OSError as error:
         raise files.full(path, len(data), error) from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)  # nobody cuts a tail that another process is still writing
+        alone_(fd, path)
         return extend_(fd, data, path)
     finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)  # a worker forked meanwhile has the descriptor too
         os.close(fd)
+
+
+def alone_(fd: int, path: Path) -> None:
+    """Wait until nobody else appends, so that no tail is cut that another process is still writing."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ValueError(f"{path}: another process keeps it locked for writing; stop it and repeat") from None
+        time.sleep(0.001)
 
 
 def extend_(fd: int, data: bytes, path: Path) -> int:

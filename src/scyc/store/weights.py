@@ -38,7 +38,7 @@ class Payload:
         yield self.header
         for tensor in self.tensors:
             if tensor.numel():
-                yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+                yield tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
     def sha256(self) -> str:
         digest = hashlib.sha256()
