@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from scyc.config import Part
 from scyc.data.feed import Feed
+from scyc.train.memory import out_of_memory
 
 Tensors = Mapping[str, Tensor]
 
@@ -52,6 +53,8 @@ def engine_for(
     try:
         return Stacked(net, optimizer, feed, precision).rehearsed(), ""
     except Exception as error:  # vmap refuses networks in many ways; each of them means: one run at a time
+        if out_of_memory(error):  # but this one means: fewer runs at a time
+            raise
         if name == "stacked":
             raise ValueError(f"this network cannot be stacked ({first_line(error)}); use --engine single") from error
         return Single(net, optimizer, feed, precision), first_line(error)
