@@ -126,7 +126,7 @@ def test_a_subset_resumes_from_the_checkpoint_of_its_stack(tmp_path: Path) -> No
         for label, names in sweep.identities(one, found).items()
         for id, run in zip(names, one.runs[label], strict=True)
     }
-    (job,) = sweep.jobs(store, ids)
+    (job,) = sweep.jobs(sweep.saved(store), ids)
     assert (set(job.runs), job.source) == (set(ids), store.stacks()[0])
     Training(store, found, Options(), Control()).train(ids)
     assert sweep.complete(store, next(iter(ids)))
@@ -136,8 +136,8 @@ def test_a_subset_resumes_from_the_checkpoint_of_its_stack(tmp_path: Path) -> No
 def test_runs_stack_where_they_differ_in_seed_and_schedule_alone(tmp_path: Path) -> None:
     both = {**small().runs, "wide": small(model={"name": "mlp", "widths": [7]}).runs["low"]}
     runs = {f"{k:012x}": run for k, run in enumerate(run for group in both.values() for run in group)}
-    assert [len(job.runs) for job in sweep.jobs(Store(tmp_path), runs)] == [4, 2]
-    assert [len(job.runs) for job in sweep.jobs(Store(tmp_path), runs, width=3)] == [3, 1, 2]
+    assert [len(job.runs) for job in sweep.jobs([], runs)] == [4, 2]
+    assert [len(job.runs) for job in sweep.jobs([], runs, width=3)] == [3, 1, 2]
 
 
 def test_the_id_of_a_run_holds_the_content_of_its_data(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from scyc import mask, prune
-from scyc.config import digest
+from scyc.config import Part, digest
 from scyc.data import Dataset
 from scyc.data.feed import Feed
 from scyc.draw import seeded
 from scyc.run import Run, effective
 from scyc.train import Engine, engine_for
+from scyc.train.memory import out_of_memory
 from scyc.train.precision import PRECISIONS
 
 Tensors = Mapping[str, Tensor]
@@ -69,10 +70,21 @@ def fresh_counters(runs: int) -> dict[str, Tensor]:  # each (runs,)
 def network(run: Run, shape: tuple[int, int, int], classes: int, purpose: str = "init", cycle: int = 0) -> nn.Module:
     """The network with weights drawn on the CPU by (purpose, seed, cycle)."""
     with seeded(purpose, run.seed, cycle):
-        net = run.model.make(shape, classes)
+        net = built(run.model, shape, classes)
     if not isinstance(net, nn.Module):
         raise ValueError(f"model {run.model.name!r} returned {type(net).__name__}, not a torch.nn.Module")
     return net
+
+
+def built(model: Part, shape: tuple[int, int, int], classes: int) -> Any:
+    """What the model's entry makes; torch has many ways to refuse sizes that no machine has."""
+    try:
+        return model.make(shape, classes)
+    except (RuntimeError, TypeError, OverflowError) as error:
+        if out_of_memory(error):
+            raise
+        why = " ".join(str(error).split())[:200]
+        raise ValueError(f"model {model.name!r} cannot be built for images {shape}: {why}; check its fields") from error
 
 
 def drawn(runs: Sequence[Run], feed: Feed, purpose: str, cycle: int = 0) -> dict[str, Tensor]:
@@ -150,6 +162,7 @@ def restore_(stack: Stack, head: Mapping[str, Any], saved: Tensors) -> None:
         on = torch.device("cpu") if group == "now" else stack.feed.device
         groups.setdefault(group, {})[name] = tensor[rows].to(on)
     stack.cycle, stack.step, stack.ended = head["cycle"], head["step"], head["ended"]
+    stack.why_single = head["why_single"]
     stack.masks, stack.now = groups["mask"], groups["now"]
     stack.kept, stack.best = groups.get("kept", {}), groups.get("best", {})
     stack.history = [head["history"][row] for row in rows]

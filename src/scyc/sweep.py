@@ -1,6 +1,6 @@
 """An experiment in a store: its data, its run ids, its manifest, and the jobs that are left to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from scyc.data import Dataset, read
 from scyc.experiment import Experiment
 from scyc.run import Run, identified, identity, stack_key
 from scyc.store import checkpoint
+from scyc.store.files import Integrity
 from scyc.store.runs import Store
 
 
@@ -36,6 +37,11 @@ def complete(store: Store, id: str) -> bool:
     """Is this run recorded to its end: all its cycles, or the one in which it diverged?"""
     records = store.records(id)
     return bool(records) and (len(records) == store.config(id).get("cycles", Run.cycles) or "diverged" in records[-1])
+
+
+def diverged(store: Store, id: str) -> bool:
+    records = store.records(id)
+    return bool(records) and "diverged" in records[-1]
 
 
 @dataclass(frozen=True)
@@ -73,23 +79,58 @@ def register(
             manifest["schedules"] = [
                 [label, list(dict.fromkeys([*known.get(label, ()), *names]))] for label, names in ids.items()
             ]
+        if former == manifest:  # a finished experiment can be asked for again in a folder that is read-only
+            return
     store.write_manifest(experiment.name, manifest)
 
 
 def unfinished(store: Store, experiment: Experiment, ids: Mapping[str, tuple[str, ...]]) -> dict[str, Run]:
     """What is left to train: everything that is not recorded to its end."""
-    pairs = {id: run for label in ids for id, run in zip(ids[label], experiment.runs[label], strict=True)}
-    return {id: run for id, run in pairs.items() if not complete(store, id)}
+    return {id: run for id, run in by_id(experiment, ids).items() if not complete(store, id)}
 
 
-def jobs(store: Store, wanted: Mapping[str, Run], width: int = 0) -> list[Job]:
-    """Stacks to train: those with checkpoints first, as they were; the others grouped by what stacks."""
-    left = dict(wanted)
-    made = []
-    for name, head in sorted(heads(store), key=lambda item: (-item[1]["cycle"], -item[1]["step"])):
-        runs = {id: left.pop(id) for id in head["members"] if id in left}
-        if runs:
-            made.append(Job(runs, name))
+def by_id(experiment: Experiment, ids: Mapping[str, tuple[str, ...]]) -> dict[str, Run]:
+    """Every run of the experiment; one that several schedules share stands once."""
+    return {id: run for label in ids for id, run in zip(ids[label], experiment.runs[label], strict=True)}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A stack's checkpoint as its head describes it, or why none of its generations can be used."""
+
+    stack: str
+    head: Mapping[str, Any]
+    fault: str = ""
+
+
+def saved(store: Store) -> list[Saved]:
+    """Every stack's checkpoint, the furthest first."""
+    found = [one for name in store.stacks() if (one := saved_of(store, name))]
+    return sorted(found, key=lambda one: (bool(one.fault), -one.head.get("cycle", 0), -one.head.get("step", 0)))
+
+
+def saved_of(store: Store, name: str) -> Saved | None:
+    folder = store.stack_folder(name)
+    try:
+        return Saved(name, checkpoint.head(folder, stack=name))
+    except Integrity as error:  # its owner may have dropped it just now
+        return Saved(name, {}, str(error)) if checkpoint.exists(folder) else None
+
+
+def jobs(
+    found: Sequence[Saved], wanted: Mapping[str, Run], width: int = 0, frozen: Mapping[str, Run] | None = None
+) -> list[Job]:
+    """Stacks to train: those with checkpoints first, as they were; the others grouped by what stacks.
+
+    A run that diverged (`frozen`) keeps its place: how many runs a stack has may change the last bits of all of them.
+    """
+    left, made = dict(wanted), []
+    for one in found:
+        able = {**(frozen or {}), **left}
+        runs = {id: able[id] for id in one.head.get("members", ()) if id in able}
+        if runs.keys() & left.keys():
+            made.append(Job(runs, one.stack))
+            left = {id: run for id, run in left.items() if id not in runs}
     groups: dict[str, dict[str, Run]] = {}
     for id, run in left.items():
         groups.setdefault(stack_key(run), {})[id] = run
@@ -97,8 +138,3 @@ def jobs(store: Store, wanted: Mapping[str, Run], width: int = 0) -> list[Job]:
         names, size = list(group), width or len(group)
         made += [Job({id: group[id] for id in names[i : i + size]}) for i in range(0, len(names), size)]
     return made
-
-
-def heads(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in store.stacks():
-        yield name, checkpoint.head(store.stack_folder(name), stack=name)

@@ -4,6 +4,7 @@ import platform
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +19,9 @@ from scyc.stack import Record, Stack
 from scyc.store import checkpoint
 from scyc.store.lock import Hold
 from scyc.store.runs import Store
-from scyc.sweep import Job, complete, dataset_of, heads, jobs
+from scyc.sweep import Job, complete, dataset_of, diverged, jobs, saved
+from scyc.train.memory import out_of_memory as out_of_memory
+from scyc.train.memory import released
 from scyc.train.precision import declared
 
 KEEP = ("last", "all", "none")
@@ -75,34 +78,50 @@ class Training:
         self.saved = time.monotonic()
         self.too_large: list[str] = []
 
-    def train(self, wanted: Mapping[str, Run]) -> None:
-        """Every wanted run to its end. Interrupted leaves a checkpoint of the stack in hand."""
-        with Hold(self.store.root, wanted):
-            queue = deque(jobs(self.store, wanted, self.options.width))
-            while queue:
-                job = queue.popleft()
-                try:
-                    queue.extendleft(reversed(self.attempt(job)))
-                except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                    if not out_of_memory(error):
-                        raise
-                    queue.extendleft(reversed(self.smaller(job)))
-            self.clear()
+    def train(self, runs: Mapping[str, Run]) -> None:
+        """Every run to its end; those that reached it before are left alone. Interrupted leaves a checkpoint."""
+        wanted = self.open(runs)
+        if wanted:  # a finished experiment needs no owner, and no folder that can be written to
+            with Hold(self.store.root, wanted):
+                self.work(runs)
+        self.tidy()
+
+    def open(self, runs: Mapping[str, Run]) -> dict[str, Run]:
+        return {id: run for id, run in runs.items() if not complete(self.store, id)}
+
+    def work(self, runs: Mapping[str, Run]) -> None:
+        """One job after the other; what another process ended before the runs were held is not begun again."""
+        found = saved(self.store)
+        for one in found:
+            if one.fault:
+                self.say(one.fault)
+        frozen = {id: run for id, run in runs.items() if diverged(self.store, id)}
+        queue = deque(jobs(found, self.open(runs), self.options.width, frozen))
+        while queue:
+            if self.control.signal:  # between two stacks there is nothing to save
+                raise Interrupted(self.control.signal)
+            queue.extendleft(reversed(self.attempted(queue.popleft())))
+
+    def attempted(self, job: Job) -> list[Job]:
+        try:
+            return self.attempt(job)
+        except (RuntimeError, MemoryError, OSError) as error:
+            if not out_of_memory(error):
+                raise
+        released(self.options.device)  # only now: the error's traceback held the stack
+        return self.smaller(job)
 
     def attempt(self, job: Job) -> list[Job]:
         """Train a job; the jobs it turns into instead where its network has to be trained one run at a time."""
+        apart = [Job({id: run}) for id, run in job.runs.items()] if len(job.runs) > 1 and not job.source else []
+        if apart and self.options.engine == "single":
+            return apart
         stack = self.started(job)
-        if stack.engine.name == "single" and len(job.runs) > 1 and not job.source:
-            self.say(f"one run at a time: {stack.why_single or 'as asked'}")
-            return [Job({id: run}) for id, run in job.runs.items()]
+        if apart and stack.engine.name == "single":
+            self.say(f"one run at a time: {stack.why_single}")
+            return apart
         began = self.saved = time.monotonic()
-        facts = {"cycle": stack.cycle, "step": stack.step, "engine": stack.engine.name, "runs": len(stack.ids)}
-        here = environment(self.options.device)
-        for id in stack.ids:
-            why = {"why_single": stack.why_single} if stack.why_single else {}
-            self.store.event(id, "resumed" if job.source else "started", environment=here, **facts, **why)
-        for listener in self.control.listeners:
-            listener.began(stack)
+        self.announce(stack, "resumed" if job.source else "started")
         with declared(stack.run.precision):
             for records in cycle.cycles(stack, self.pulse):
                 self.save(stack)  # before the journals: what they then say can always be said again
@@ -112,35 +131,65 @@ class Training:
         self.store.drop_stack(stack.name)
         return []
 
+    def announce(self, stack: Stack, kind: str) -> None:
+        """Note in every run where and with what its training begins or goes on."""
+        facts = {"cycle": stack.cycle, "step": stack.step, "engine": stack.engine.name, "runs": len(stack.ids)}
+        facts |= {"why_single": stack.why_single} if stack.why_single else {}
+        for id in stack.ids:
+            self.store.event(id, kind, environment=environment(self.options.device), **facts)
+        for listener in self.control.listeners:
+            listener.began(stack)
+
     def started(self, job: Job) -> Stack:
-        here = environment(self.options.device)
+        """The job's stack before its first step, or where its checkpoint left it."""
         run = next(iter(job.runs.values()))
+        own = digest(list(job.runs))
         head: dict[str, Any] = {}
-        if job.source:
-            found = checkpoint.load(self.store.stack_folder(job.source), stack=job.source)
+        if job.source or checkpoint.exists(self.store.stack_folder(own)):  # one that is damaged says so
+            found = checkpoint.load(self.store.stack_folder(job.source or own), stack=job.source or own)
             head = found.head
             for words in found.rejected:
-                self.say(f"damaged checkpoint refused, going on from the one before: {words}")
-            self.check_environment(head["environment"], here)
-        engine = head.get("engine", self.options.engine)
+                self.note(job, "damaged checkpoint refused, going on from the one before", words)
+            for changed in self.check_environment(head["environment"], environment(self.options.device)):
+                self.note(job, "environment changed", changed)
+            if self.options.engine not in ("auto", head["engine"]):
+                self.say(f"its checkpoint was made by the {head['engine']} engine, which goes on with it")
         stack = stacks.start(
             list(job.runs),
             list(job.runs.values()),
             dataset_of(run, self.found),
-            engine=engine,
+            engine=head.get("engine", self.options.engine),
             device=self.options.device,
         )
         if head:
             stacks.restore_(stack, head, found.tensors)
+            self.repair(stack)
         return stack
 
-    def check_environment(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
-        changed = [f"{key} {then[key]} is now {now[key]}" for key in then if then[key] != now.get(key)]
+    def note(self, job: Job, kind: str, words: str) -> None:
+        self.say(f"{kind}: {words}")
+        for id in job.runs:
+            self.store.event(id, kind, what=words)
+
+    def repair(self, stack: Stack) -> None:
+        """Records that a journal lost, as where it was cut at the end of a line, are in the checkpoint too."""
+        for id, history in zip(stack.ids, stack.history, strict=True):
+            recorded = len(self.store.records(id))
+            lost = [record for record in history[recorded:] if record["cycle"] < stack.cycle]
+            for record in lost:
+                self.store.append(id, record)
+            if lost:
+                self.store.event(id, "repair", file="records.jsonl", cycles=[record["cycle"] for record in lost])
+
+    def check_environment(self, then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+        """What is another environment than the checkpoint's; refused unless asked for."""
+        changed = [f"{key} {then[key]} is now {now.get(key)}" for key in then if then[key] != now.get(key)]
         if changed and not self.options.accept_environment:
             raise ConfigError(
                 f"this checkpoint was made elsewhere: {', '.join(changed)}; results would mix two environments; "
                 "go on all the same with --accept-environment"
             )
+        return changed
 
     def pulse(self, stack: Stack) -> None:
         for listener in self.control.listeners:
@@ -174,23 +223,22 @@ class Training:
         """A job that does not fit becomes two, each from the last checkpoint; a single run that does not is noted."""
         own = digest(list(job.runs))
         source = own if checkpoint.exists(self.store.stack_folder(own)) else job.source
-        if len(job.runs) == 1:
-            id = next(iter(job.runs))
-            self.store.event(id, "out of memory", runs=1)
-            self.too_large.append(id)
-            self.say(f"run {id} does not fit into memory even alone; the other runs go on")
-            return []
         for id in job.runs:
             self.store.event(id, "out of memory", runs=len(job.runs))
+        if len(job.runs) == 1:
+            self.too_large += job.runs
+            self.say(f"run {self.too_large[-1]} does not fit into memory even alone; the other runs go on")
+            return []
         self.say(f"{len(job.runs)} runs do not fit into memory together: split in two, batch size unchanged")
         return job.halves(source)
 
-    def clear(self) -> None:
+    def tidy(self) -> None:
         """Drop checkpoints whose members are all recorded to the end."""
-        for name, head in heads(self.store):
-            present = set(self.store.ids())
-            if all(id not in present or complete(self.store, id) for id in head["members"]):
-                self.store.drop_stack(name)
+        present = set(self.store.ids())
+        for one in saved(self.store):
+            if not one.fault and all(id not in present or complete(self.store, id) for id in one.head["members"]):
+                with suppress(OSError):  # a folder that cannot be written to keeps them, and nobody minds
+                    self.store.drop_stack(one.stack)
 
     def say(self, line: str) -> None:
         for listener in self.control.listeners:
@@ -203,8 +251,3 @@ def over(stack: Stack, record: Record) -> bool:
 
 def state_name(cycle: int) -> str:
     return f"cycle-{cycle:03}"
-
-
-def out_of_memory(error: Exception) -> bool:
-    words = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(w in str(error).lower() for w in words)
