@@ -1,5 +1,6 @@
 """The command line: each command is a few lines that call public functions."""
 
+import errno
 import os
 import shlex
 import sys
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from scyc.cli import before, data, stored, train
+from scyc.cli.stopping import Stopped, ending, handled
 
 __all__ = ["app", "main"]
 
@@ -44,14 +46,15 @@ def version(show: Annotated[bool, typer.Option("--version", help="print the vers
 def main() -> None:
     """Run a command; what the user can mend is one line and an exit code, never a traceback."""
     try:
-        code = app(standalone_mode=False)
-    except Exception as error:
+        with handled(ending):
+            code = app(standalone_mode=False)
+            sys.stdout.flush()
+    except (Exception, Stopped) as error:
         code = failed(error)
-    sys.stdout.flush()
     raise SystemExit(code or 0)
 
 
-def failed(error: Exception) -> int:
+def failed(error: BaseException) -> int:
     """Say it, and give the exit code: 2 usage, 4 data or checkpoints, 128 + signal."""
     if isinstance(error, typer.Exit):
         return error.exit_code
@@ -63,10 +66,23 @@ def failed(error: Exception) -> int:
         show()
         return BAD_USAGE
     name = {kind.__name__ for kind in type(error).__mro__}
+    again = shlex.join(["scyc", *sys.argv[1:]])
+    if isinstance(error, Stopped):
+        print(f"stopped before anything was trained; start again with: {again}", file=sys.stderr)
+        return 128 + error.signal
     if "Interrupted" in name:
-        print(f"saved; resume with: {shlex.join(['scyc', *sys.argv[1:]])}", file=sys.stderr)
+        print(f"saved; resume with: {again}", file=sys.stderr)
         return 128 + int(getattr(error, "signal", 0))
-    if not isinstance(error, ValueError | OSError):
+    if not isinstance(error, ValueError | OSError | MemoryError) and "memory" not in str(error).lower():
         raise error
-    print(f"scyc: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"scyc: {' '.join(str(error).split())}{advice(error)}", file=sys.stderr)
     return DAMAGED if name & {"DataError", "Integrity", "Full"} else BAD_USAGE
+
+
+def advice(error: BaseException) -> str:
+    """What to do about errors that the system words."""
+    if isinstance(error, PermissionError) or getattr(error, "errno", 0) == errno.EROFS:
+        return "; choose a folder of your own, with --root or --data"
+    if isinstance(error, MemoryError | RuntimeError):
+        return " memory is too small; take fewer images (data.limit), a smaller network or batch, or another machine"
+    return ""

@@ -1,12 +1,10 @@
 """`scyc run`."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +28,7 @@ from scyc.cli.options import (
     loaded,
     with_threads,
 )
+from scyc.cli.stopping import stopping as stopping
 
 if TYPE_CHECKING:
     from scyc.experiment import Experiment
@@ -83,7 +82,7 @@ def run(
     control = training.Control()
     trainer = training.Training(store, found, options, control)
     with stopping(control), watching(control, sweep.unfinished(store, experiment, ids), quiet=quiet):
-        trainer.train(sweep.unfinished(store, experiment, ids))
+        trainer.train(sweep.by_id(experiment, ids))
     from scyc.report.rows import collect
 
     results = collect(store, experiment.name)
@@ -102,25 +101,6 @@ def print_dry(experiment: "Experiment", ids: Any, store: Any) -> None:
         for id, run in zip(names, experiment.runs[label], strict=True):
             done = id in present and complete(store, id)
             print(f"{id}  {label}  seed {run.seed}  {'recorded' if done else 'to train'}")
-
-
-@contextmanager
-def stopping(control: "Control") -> Iterator[None]:
-    """The first SIGINT or SIGTERM saves the stack after the step in hand; a second one stops at once."""
-
-    def ask(number: int, _: FrameType | None) -> None:
-        if control.signal:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        control.signal = number
-        print("stopping after this step; once more stops at once", file=sys.stderr, flush=True)
-
-    former = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
