@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scyc.store import lock
+from scyc.store import journal, lock
 from scyc.store.files import Full, Integrity
 from scyc.store.lock import Held, Hold
 
@@ -222,7 +222,7 @@ def test_a_link_in_place_of_the_lock_file_is_refused(root):
         pass
 
 
-@pytest.mark.parametrize("note", [b"", b"\xff\n", b"[]\n", b'{"runs":5}\n'])
+@pytest.mark.parametrize("note", [b"", b"\xff\n", b"[]\n", journal.seal({"runs": 5}), journal.seal({"pid": 5})])
 def test_a_damaged_note_costs_only_the_name(root, note):
     with Hold(root, [A]):
         (path,) = (root / ".holders").iterdir()

@@ -109,7 +109,8 @@ def append_(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
         alone_(fd, path)
         return extend_(fd, data, path)
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)  # a worker forked meanwhile has the descriptor too
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a worker forked meanwhile has the descriptor too
         os.close(fd)
 
 

@@ -110,7 +110,7 @@ def stale(name: str) -> bool:
 def holder(root: Path, id: str) -> str:
     """Who says to own the run."""
     for path in (root / ".holders").glob("*.json"):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             (note,), _ = journal.read(path)
             if id in note["runs"] and not stale(path.name):
                 return f"process {note['pid']} on {note['host']}"

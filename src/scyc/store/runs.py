@@ -3,7 +3,7 @@
 import difflib
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +74,21 @@ class Store:
             raise Integrity(
                 f"{path}: cycle {cycle} holds other values of {', '.join(names)}; remove the run to redo it"
             )
+
+    def beside(self, id: str, name: str) -> list[dict[str, Any]]:
+        """Rows of a further journal of a run, without what the store adds."""
+        return [{field: row[field] for field in row if field != "run"} for row in self._journal(self._beside(id, name), id)]
+
+    def append_beside(self, id: str, name: str, row: Mapping[str, Any], key: Sequence[str]) -> None:
+        """Add a row to it durably, once: one with the same values of `key` that is there already must be equal."""
+        path, place = self._beside(id, name), {field: row[field] for field in key}
+        same = [other for other in self.beside(id, name) if {field: other.get(field) for field in key} == place]
+        if not same:
+            self._append(id, path, signed(row, {"run": id}))
+        elif canonical(same[0]) != canonical(row):
+            names = sorted({field for field, _ in fields(row) ^ fields(same[0])})
+            where = ", ".join(f"{field} {value}" for field, value in place.items())
+            raise Integrity(f"{path}: {where} holds other values of {', '.join(names)}; remove the file to redo it")
 
     def event(self, id: str, kind: str, **facts: Any) -> None:
         """Note what the configuration does not determine; the order of lines counts, the clock is only shown."""
@@ -164,6 +179,11 @@ class Store:
 
     def _state(self, id: str, name: str) -> Path:
         return self.known(id) / f"{named('state', name)}.safetensors"
+
+    def _beside(self, id: str, name: str) -> Path:
+        if named("journal", name) in ("records", "events"):
+            raise ValueError(f"journal {name!r} is the store's own; choose another name")
+        return self.known(id) / f"{name}.jsonl"
 
     def _rows(self, id: str) -> list[dict[str, Any]]:
         path = self.folder(id) / "records.jsonl"
