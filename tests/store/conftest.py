@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from stored import CONFIG, ROWS, A, B, record
+
+from scyc.store import checkpoint, journal
+from scyc.store.runs import Store
 
 CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "close"]
 
@@ -109,3 +114,24 @@ def flips() -> Callable[[Path], Iterator[str]]:
                 os.pwrite(file.fileno(), bytes([byte]), place)
 
     return every
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    """Two runs, of two cycles and of one, an experiment and a stack."""
+    store = Store(tmp_path / "runs")
+    store.create(A, CONFIG)
+    store.create(B, {"seed": 1})
+    for id, cycle in ((A, 0), (B, 0), (A, 1)):
+        store.append(id, record(cycle))
+    store.write_manifest("table-a@0.1", {"runs": [A, B]})
+    checkpoint.save(store.stack_folder("stack"), {"stack": "stack"}, {"a": torch.zeros(2)})
+    return store
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    """A journal of three rows."""
+    path = tmp_path / "a.jsonl"
+    journal.append_(path, ROWS)
+    return path
