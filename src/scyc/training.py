@@ -19,7 +19,7 @@ from scyc.stack import Record, Stack
 from scyc.store import checkpoint
 from scyc.store.lock import Hold
 from scyc.store.runs import Store
-from scyc.sweep import Job, complete, dataset_of, diverged, jobs, saved
+from scyc.sweep import Job, Saved, complete, dataset_of, diverged, jobs, saved
 from scyc.train.memory import out_of_memory as out_of_memory
 from scyc.train.memory import released
 from scyc.train.precision import declared
@@ -56,6 +56,13 @@ class Listener(Protocol):
     def said(self, line: str) -> None: ...
 
 
+class Measure(Listener, Protocol):
+    """A listener that writes beside the records of every run; no run is done before that is."""
+
+    def complete(self, id: str, run: Run) -> bool: ...
+    def covers(self, id: str, run: Run, cycle: int, step: int) -> bool: ...
+
+
 @dataclass
 class Control:
     """What may stop a training: set by a signal handler, looked at after every step."""
@@ -73,8 +80,15 @@ def environment(device: torch.device) -> dict[str, str]:
 class Training:
     """Trains the jobs of one store; owns the queue, the clock of checkpoints and the words said."""
 
-    def __init__(self, store: Store, found: Mapping[str, Dataset], options: Options, control: Control) -> None:
-        self.store, self.found, self.options, self.control = store, found, options, control
+    def __init__(
+        self,
+        store: Store,
+        found: Mapping[str, Dataset],
+        options: Options,
+        control: Control,
+        measure: Measure | None = None,
+    ) -> None:
+        self.store, self.found, self.options, self.control, self.measure = store, found, options, control, measure
         self.saved = time.monotonic()
         self.too_large: list[str] = []
 
@@ -87,11 +101,18 @@ class Training:
         self.tidy()
 
     def open(self, runs: Mapping[str, Run]) -> dict[str, Run]:
-        return {id: run for id, run in runs.items() if not complete(self.store, id)}
+        return {id: run for id, run in runs.items() if not self.done(id, run)}
+
+    def done(self, id: str, run: Run) -> bool:
+        return complete(self.store, id) and (self.measure is None or self.measure.complete(id, run))
+
+    @property
+    def listeners(self) -> list[Listener]:
+        return [*([self.measure] if self.measure else []), *self.control.listeners]
 
     def work(self, runs: Mapping[str, Run]) -> None:
         """One job after the other; what another process ended before the runs were held is not begun again."""
-        found = saved(self.store)
+        found = self.usable(saved(self.store), runs)
         for one in found:
             if one.fault:
                 self.say(one.fault)
@@ -101,6 +122,18 @@ class Training:
             if self.control.signal:  # between two stacks there is nothing to save
                 raise Interrupted(self.control.signal)
             queue.extendleft(reversed(self.attempted(queue.popleft())))
+
+    def usable(self, found: list[Saved], runs: Mapping[str, Run]) -> list[Saved]:
+        """Without checkpoints that are past what is still to be measured: those stacks begin again."""
+        past = [one for one in found if not one.fault and not self.covers(one.head, runs)]
+        for one in past:
+            if runs.keys() >= set(one.head["members"]):
+                self.store.drop_stack(one.stack)
+        return [one for one in found if one not in past]
+
+    def covers(self, head: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
+        measure, known = self.measure, [id for id in head["members"] if id in runs]
+        return measure is None or all(measure.covers(id, runs[id], head["cycle"], head["step"]) for id in known)
 
     def attempted(self, job: Job) -> list[Job]:
         try:
@@ -137,7 +170,7 @@ class Training:
         facts |= {"why_single": stack.why_single} if stack.why_single else {}
         for id in stack.ids:
             self.store.event(id, kind, environment=environment(self.options.device), **facts)
-        for listener in self.control.listeners:
+        for listener in self.listeners:
             listener.began(stack)
 
     def started(self, job: Job) -> Stack:
@@ -192,7 +225,7 @@ class Training:
         return changed
 
     def pulse(self, stack: Stack) -> None:
-        for listener in self.control.listeners:
+        for listener in self.listeners:
             listener.stepped(stack)
         if self.control.signal:
             self.save(stack)
@@ -216,7 +249,7 @@ class Training:
                 self.store.save_state(id, state_name(stack.cycle), cycle.run_state(stack, k))
         for id, record in records.items():
             self.store.append(id, record)
-        for listener in self.control.listeners:
+        for listener in self.listeners:
             listener.ended(stack, records)
 
     def smaller(self, job: Job) -> list[Job]:
@@ -241,7 +274,7 @@ class Training:
                     self.store.drop_stack(one.stack)
 
     def say(self, line: str) -> None:
-        for listener in self.control.listeners:
+        for listener in self.listeners:
             listener.said(line)
 
 

@@ -77,7 +77,9 @@ class Store:
 
     def beside(self, id: str, name: str) -> list[dict[str, Any]]:
         """Rows of a further journal of a run, without what the store adds."""
-        return [{field: row[field] for field in row if field != "run"} for row in self._journal(self._beside(id, name), id)]
+        return [
+            {field: row[field] for field in row if field != "run"} for row in self._journal(self._beside(id, name), id)
+        ]
 
     def append_beside(self, id: str, name: str, row: Mapping[str, Any], key: Sequence[str]) -> None:
         """Add a row to it durably, once: one with the same values of `key` that is there already must be equal."""
