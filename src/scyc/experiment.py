@@ -1,16 +1,17 @@
 """An experiment: schedules x seeds over one base configuration, from a preset or a file, with overrides."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from scyc.config import ConfigError, digest, override, plain, read
+from scyc.paper import published
 from scyc.registry import nearest
 from scyc.run import Run, run_from
 
-KEYS = ("doc", "seeds", "run", "schedules", "published")
+KEYS = ("doc", "seeds", "run", "schedules", "published", "oracle")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Experiment:
     doc: str
     runs: Mapping[str, tuple[Run, ...]]
     published: str = ""  # the table of the paper it stands beside
+    oracle: Mapping[str, Any] = field(default_factory=dict)  # what a search for the best peak tries
 
     @property
     def all(self) -> list[Run]:
@@ -86,8 +88,16 @@ def experiment(
         name,
         str(config.get("doc", "")),
         {label: runs_of(base, schedules, label, numbers, trust=trust, where=where) for label in schedules},
-        str(config.get("published", "")),
+        printed(config.get("published", ""), where),
+        table(config, "oracle", where) if "oracle" in config else {},
     )
+
+
+def printed(name: Any, where: str) -> str:
+    """The name of a table of the paper, or none."""
+    if name and str(name) not in published():
+        raise ConfigError(f"{where}: published: {nearest('table', str(name), published())}")
+    return str(name)
 
 
 def table(config: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
