@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from scyc.config import Part
 from scyc.data.feed import Feed
+from scyc.registry import nearest
 from scyc.train.memory import out_of_memory
 
 Tensors = Mapping[str, Tensor]
@@ -48,6 +49,8 @@ def engine_for(
     from scyc.train.single import Single
     from scyc.train.stacked import Stacked
 
+    if name not in ENGINES:
+        raise nearest("engine", name, ENGINES)
     if name == "single":
         return Single(net, optimizer, feed, precision), ""
     try:
