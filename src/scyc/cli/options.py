@@ -23,7 +23,7 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="part.field=value",
 Name = Annotated[str | None, typer.Option(help="the experiment's name; the preset's by default", metavar="EXPERIMENT")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Trust = Annotated[bool, typer.Option("--trust", help="import the code that package.module:name names")]
-Format = Annotated[str, typer.Option("--format", help="table, md, csv or json")]
+Format = Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")]
 Width = Annotated[int, typer.Option(help="runs in one stack at most (0: all that stack)", min=0)]
 
 
@@ -47,7 +47,7 @@ def loaded(
 
 def chosen_format(name: str) -> Callable[[Any], str]:
     from scyc.registry import nearest
-    from scyc.report.table import FORMATS
+    from scyc.report.formats import FORMATS
 
     if name not in FORMATS:
         raise nearest("format", name, FORMATS)

@@ -1,12 +1,15 @@
 """Is a schedule better than the best of the others? Two-sided paired tests over common seeds, Holm over a table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from scipy import stats
 
 from scyc.report.rows import Results, Row, mean, std
+
+LEVEL = 0.05
+SPREADLESS = 1e-9  # accuracies are multiples of one in the number of images: anything less is rounding
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Comparison:
     challenger: str
     benchmark: str  # chosen by mean validation accuracy
     difference: float
+    spread: float  # standard deviation of the paired differences
     low: float  # 95 % confidence interval
     high: float
     n: int  # pairs
@@ -26,48 +30,81 @@ class Comparison:
     holm: float = math.nan
 
 
-def compare(experiment: Results, challenger: str | None = None) -> list[Comparison]:
-    """One comparison for every cycle but the dense one, corrected over all of them."""
+def compare(
+    experiment: Results, challenger: str | None = None, cycles: Collection[int] | None = None
+) -> list[Comparison]:
+    """One comparison for every cycle but the dense one, or for those of them that are named; corrected over all."""
     label = challenger or experiment.challenger
     others = [name for name in experiment.rows if name != label]
     if label is None or not others:
         return []
-    cells = []
-    for row in experiment.rows[label][1:]:
-        rivals = [experiment.rows[name][row.cycle] for name in others if len(experiment.rows[name]) > row.cycle]
-        rivals = [rival for rival in rivals if rival.n]
-        if rivals and row.n:
-            cells.append(paired(row, max(rivals, key=lambda rival: mean(rival.validation.values()))))
-    return holm(cells)
+    wanted = range(1, experiment.cycles) if cycles is None else sorted(set(cycles) - {0})
+    return holm(pairs(experiment, [label], others, wanted))
+
+
+def pairs(
+    experiment: Results, ours: Collection[str], theirs: Collection[str], cycles: Iterable[int]
+) -> list[Comparison]:
+    """In every cycle the best of ours minus the best of theirs, both chosen by validation; nothing corrected."""
+    sides = [(best(experiment.at(cycle, ours)), best(experiment.at(cycle, theirs))) for cycle in cycles]
+    return [paired(row, rival) for row, rival in sides if row and rival]
+
+
+def best(rows: Iterable[Row]) -> Row | None:
+    """By mean validation accuracy, ties to the first; one without a run left only where there is no other."""
+    return max(rows, key=lambda row: mean(row.validation.values()) if row.n else -1.0, default=None)
 
 
 def paired(row: Row, rival: Row) -> Comparison:
     seeds = sorted(row.test.keys() & rival.test.keys())
     differences = [row.test[seed] - rival.test[seed] for seed in seeds]
-    middle, spread, n = mean(differences), std(differences), len(differences)
-    half = float(stats.t.ppf(0.975, n - 1)) * spread / math.sqrt(n) if n > 1 else math.nan
-    missing = len({*row.diverged, *rival.diverged})
+    middle, half = mean(differences), half_width(differences)
     return Comparison(
-        row.cycle, row.density, row.schedule, rival.schedule, middle, middle - half, middle + half, n, missing,
-        p_value(differences),
-    )  # fmt: skip
+        cycle=row.cycle,
+        density=row.density if row.n else rival.density,
+        challenger=row.schedule,
+        benchmark=rival.schedule,
+        difference=middle,
+        spread=std(differences),
+        low=middle - half,
+        high=middle + half,
+        n=len(differences),
+        missing=len({*row.diverged, *rival.diverged}),
+        p=p_value(differences),
+    )
+
+
+def constant(differences: Sequence[float]) -> bool:
+    return max(differences) - min(differences) < SPREADLESS
+
+
+def half_width(differences: Sequence[float]) -> float:
+    """Of the 95 % confidence interval; equal differences other than zero say nothing of their spread."""
+    n = len(differences)
+    if n < 2 or (constant(differences) and abs(differences[0]) >= SPREADLESS):
+        return math.nan
+    return float(stats.t.ppf(0.975, n - 1)) * std(differences) / math.sqrt(n)
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Two-sided paired t-test; equal pairs prove nothing, and of one pair there is no test."""
+    """Two-sided paired t-test; of one pair, or of equal differences other than zero, there is none."""
     if len(differences) < 2:
         return math.nan
-    if len(set(differences)) == 1:
-        return 1.0 if differences[0] == 0 else 0.0
+    if constant(differences):
+        return 1.0 if abs(differences[0]) < SPREADLESS else math.nan
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def holm(cells: Sequence[Comparison]) -> list[Comparison]:
     """Holm's step-down correction over the cells that have a p-value."""
-    tested = sorted((cell for cell in cells if not math.isnan(cell.p)), key=lambda cell: cell.p)
-    corrected: dict[int, float] = {}
-    highest = 0.0
-    for place, cell in enumerate(tested):
-        highest = max(highest, min(1.0, (len(tested) - place) * cell.p))
-        corrected[cell.cycle] = highest
-    return [replace(cell, holm=corrected.get(cell.cycle, math.nan)) for cell in cells]
+    return [replace(cell, holm=p) for cell, p in zip(cells, corrected([cell.p for cell in cells]), strict=True)]
+
+
+def corrected(ps: Sequence[float]) -> list[float]:
+    """Holm's corrected p-values (1979) in the order given; NaN stays, and counts for nothing."""
+    order = sorted((k for k, p in enumerate(ps) if not math.isnan(p)), key=lambda k: ps[k])
+    found, highest = [math.nan] * len(ps), 0.0
+    for place, k in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - place) * ps[k]))
+        found[k] = highest
+    return found

@@ -2,10 +2,11 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from scyc.config import Steps, multiplied
 from scyc.registry import nearest
 from scyc.store.runs import Store
 
@@ -60,10 +61,33 @@ class Results:
     configs: Mapping[str, Mapping[str, Any]]  # by schedule: of its first run
     runs: int
     finished: int
+    seeds: tuple[int, ...] = ()
 
     @property
     def cycles(self) -> int:
-        return max((len(rows) for rows in self.rows.values()), default=0)
+        return max((rows[-1].cycle + 1 for rows in self.rows.values() if rows), default=0)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the schedules share; a peak and a shape of one of them stand in it too."""
+        return next(iter(self.configs.values()))
+
+    @property
+    def steps(self) -> int:
+        """Of one cycle, with the scale applied."""
+        return int(multiplied(self.config["steps"], Steps, self.config.get("scale", 1.0)))
+
+    def at(self, cycle: int, labels: Iterable[str] | None = None) -> list[Row]:
+        """The rows of one cycle, in the order of the schedules."""
+        found = (self.row(label, cycle) for label in (self.rows if labels is None else labels))
+        return [row for row in found if row]
+
+    def row(self, label: str, cycle: int) -> Row | None:
+        """One schedule in one cycle: without numbers where all its runs diverged earlier, None where none got there."""
+        rows = self.rows[label]
+        if rows and rows[-1].cycle < cycle and {*rows[-1].diverged} >= {*self.seeds}:
+            return replace(rows[-1], cycle=cycle, density=math.nan, density_all=math.nan, peak=math.nan)
+        return next((row for row in rows if row.cycle == cycle), None)
 
     @property
     def challenger(self) -> str | None:
@@ -90,6 +114,7 @@ def collect(store: Store, name: str) -> Results:
         {label: configs[ids[0]] for label, ids in present.items() if ids},
         len(runs),
         sum(bool(r) and ("diverged" in r[-1] or len(r) == cycles_of(configs[id])) for id, r in records.items()),
+        tuple(sorted({config["seed"] for config in configs.values()})),
     )
 
 
