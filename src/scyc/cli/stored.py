@@ -9,11 +9,19 @@ from scyc.cli.options import Format, Root, chosen_format
 
 
 def report(name: str, root: Root = Path("runs"), format: Format = "table") -> None:
-    """The tables of an experiment."""
+    """The tables of an experiment, or of an oracle."""
+    from scyc.report import oracle
     from scyc.report.rows import collect
     from scyc.store.runs import Store
 
-    print(chosen_format(format)(collect(Store(root), name)))
+    store, layout = Store(root), chosen_format(format)
+    if "tune" in store.manifest(name):
+        raise ValueError(f"experiment {name!r} is a tuning; `scyc tune` prints it again without training")
+    print(
+        oracle.FORMATS[format](oracle.collect(store, name))
+        if oracle.is_oracle(store, name)
+        else layout(collect(store, name))
+    )
 
 
 def ls(

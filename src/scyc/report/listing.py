@@ -51,15 +51,11 @@ def show(store: Store, id: str) -> str:
     """One run: configuration, one line per cycle, and what happened to it."""
     cycles = [["m", "density %", "peak", "step", "validation %", "test %", "last test %"]]
     for r in store.records(id):
-        if "diverged" in r:
-            cycles.append(
-                [str(r["cycle"]), f"{100 * r['density']:.2f}", f"{r['peak']:.6g}", f"diverged at {r['diverged']}"]
-                + ["-"] * 3
-            )
-            continue
-        numbers = [r["validation_accuracy"], r["test_accuracy"], r["last_test_accuracy"]]
-        cells = [str(r["cycle"]), f"{100 * r['density']:.2f}", f"{r['peak']:.6g}", str(r["step"])]
-        cycles.append(cells + [f"{100 * number:.2f}" for number in numbers])
+        peak = f"{r['peak']:.6g}" if "peak" in r else "-"  # a search that found none, or looked at no test set
+        step = f"diverged at {r['diverged']}" if "diverged" in r else str(r.get("step", "-"))
+        names = ("validation_accuracy", "test_accuracy", "last_test_accuracy")
+        numbers = [f"{100 * r[name]:.2f}" if name in r else "-" for name in names]
+        cycles.append([str(r["cycle"]), f"{100 * r['density']:.2f}", peak, step, *numbers])
     from scyc.report.table import aligned
 
     events = [f"{e['time']}  {e['kind']}  {facts(e)}".rstrip() for e in store.events(id)]

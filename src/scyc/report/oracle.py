@@ -137,7 +137,7 @@ def theirs(oracle: Oracle, cycle: int) -> list[str]:
 def notes(oracle: Oracle) -> list[str]:
     edges = [f"m = {record['cycle']}" for record in oracle.found if record["edge"]]
     said = [f"the best peak is at the edge of the grid at {', '.join(edges)}: search beyond it"] if edges else []
-    peaks = " or ".join(map(str, sorted({len(record["peaks"]) for record in oracle.records})))
+    peaks = len(oracle.config["peak"]["peaks"])
     said += [f"budget: {peaks} peaks x {oracle.seeds} seeds x {len(oracle.records)} cycles = {oracle.budget.words}"]
     said += [f"claim {v.claim}, {v.statement}: {v.verdict}; {v.words}" for v in verdicts(oracle)]
     others = [label for label in oracle.compare if oracle.compare[label].name != "scyc"]
