@@ -69,6 +69,12 @@ def note_(stack: Stack) -> None:
     """Count what every step adds: the training loss, and the step in which a run stopped being finite."""
     now, finite = stack.now, stack.engine.finite.cpu()
     now["train_loss"] += torch.where(finite, stack.engine.losses.cpu().double(), 0.0)
+    strike_(stack)
+
+
+def strike_(stack: Stack) -> None:
+    """Note the step in which a run was found not to be finite any more."""
+    now, finite = stack.now, stack.engine.finite.cpu()
     now["diverged"] = torch.where(finite | (now["diverged"] >= 0), now["diverged"], stack.step)
 
 
@@ -76,6 +82,8 @@ def evaluate_(stack: Stack) -> None:
     """One point of the validation curve; where it is the lowest yet, the weights are kept for the report."""
     now, engine = stack.now, stack.engine
     loss, accuracy = (values.cpu() for values in engine.evaluate("validation"))
+    engine.finite &= torch.isfinite(loss).to(engine.finite.device)
+    strike_(stack)
     since = stack.step - (stack.curve[-1]["step"] if stack.curve else 0)
     train_loss = (now["train_loss"] / since).tolist()
     entry = {"step": stack.step, "loss": loss.tolist(), "accuracy": accuracy.tolist(), "train_loss": train_loss}

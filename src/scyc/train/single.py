@@ -43,13 +43,18 @@ class Single:
             self.keys = keyed_(net)
         self.optimizer, self.feed, self.precision = optimizer, feed, precision
         self.optimizers: list[torch.optim.Optimizer] = []
+        self.watched: list[list[Tensor]] = []  # per run: what has to stay finite
+        self.before: list[list[tuple[Tensor, Tensor]]] = []  # per run: its tensors, each with room for a copy
         self.finite = torch.ones(len(self.nets), dtype=torch.bool)
         self.losses = torch.zeros(len(self.nets), dtype=feed.dtype)
 
     def begin_(self, weights: Tensors, masks: Tensors) -> None:
-        self.optimizers = []
+        self.optimizers, self.watched, self.before = [], [], []
         for k, net in enumerate(self.nets):
             net.load_state_dict({name: tensor[k] for name, tensor in weights.items()})
+            statistics = [b for b in net.buffers() if b.is_floating_point() and bool(b.isfinite().all())]
+            self.watched.append([*net.parameters(), *statistics])
+            self.before.append([(tensor, torch.empty_like(tensor)) for tensor in net.state_dict().values()])
             optimizer = TORCH[self.optimizer.name](net.parameters(), lr=0.0, **self.optimizer.fields)
             mask.attach_(optimizer, net, {name: m[k].to(self.feed.device) for name, m in masks.items()})
             self.optimizers.append(optimizer)
@@ -64,7 +69,7 @@ class Single:
     def step_one_(self, k: int, x: Tensor, y: Tensor, lr: float) -> bool:
         """The plain loop; a step that is not finite is taken back."""
         net, optimizer = self.nets[k].train(), self.optimizers[k]
-        before = copy.deepcopy(net.state_dict())
+        self.keep_(k)
         for group in optimizer.param_groups:
             group["lr"] = lr
         with autocast(self.precision, self.feed.device):
@@ -73,10 +78,19 @@ class Single:
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         self.losses[k] = loss.detach()
-        finite = all(bool(torch.isfinite(t.sum())) for t in (loss, *net.parameters()))
-        if not finite:
-            net.load_state_dict(before)
-        return finite
+        if self.sound(k):
+            return True
+        for tensor, room in self.before[k]:
+            tensor.copy_(room)
+        return False
+
+    def keep_(self, k: int) -> None:
+        for tensor, room in self.before[k]:
+            room.copy_(tensor)
+
+    def sound(self, k: int) -> bool:
+        """Infinity and NaN survive a sum, so one number tells of loss, weights and statistics."""
+        return bool(torch.isfinite(sum((t.detach().sum() for t in self.watched[k]), self.losses[k])))
 
     @torch.no_grad()
     def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:

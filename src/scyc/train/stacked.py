@@ -33,6 +33,7 @@ class Stacked:
         self.flat = torch.zeros(runs, sum(self.sizes), device=feed.device, dtype=feed.dtype)
         self.kept = torch.ones_like(self.flat, dtype=torch.bool)
         self.buffers = {name: repeated(buffer, runs) for name, buffer in self.net.named_buffers()}
+        self.watched: list[str] = []  # buffers that have to stay finite: statistics, not masks of infinities
         self.slots: dict[str, Tensor] = {}
         self.finite = torch.ones(runs, dtype=torch.bool, device=feed.device)
         self.losses = torch.zeros(runs, device=feed.device, dtype=feed.dtype)
@@ -54,6 +55,7 @@ class Stacked:
             kept[name].copy_(mask)
         self.flat.masked_fill_(~self.kept, 0.0)
         self.buffers = {name: (weights.get(name, b)).to(b.device, b.dtype).clone() for name, b in self.buffers.items()}
+        self.watched = [n for n, b in self.buffers.items() if b.is_floating_point() and bool(b.isfinite().all())]
         self.slots = {}
 
     def loss_and_grads(self, buffers: Tensors, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:  # (runs,), flat
@@ -72,19 +74,24 @@ class Stacked:
             buffers[name] = self.feed.drop_keys(cycle, step)
         losses, grads = self.loss_and_grads(buffers, x, y)
         update = self.optimizer.make(self.flat, grads, self.slots, lrs.to(self.flat)[:, None])
-        self.finite &= torch.isfinite(losses) & torch.isfinite(update.sum(1))  # inf and NaN survive a sum
-        self.write_(update, buffers)
+        self.write_(self.flat - update, buffers, losses)
         self.losses = losses
 
-    def write_(self, update: Tensor, buffers: dict[str, Tensor]) -> None:
-        """Apply the update where weights remain and the run is finite; everything else keeps its bits."""
+    def write_(self, new: Tensor, buffers: dict[str, Tensor], losses: Tensor) -> None:
+        """Take the step where weights remain and the run is finite; everything else keeps its bits."""
+        self.finite &= self.sound(new, buffers, losses)
         alive = self.finite
         if alive.device.type == "cpu" and alive.all():  # no wait for the device where there is none
             self.buffers = buffers
-            torch.where(self.kept, self.flat - update, self.flat, out=self.flat)
+            torch.where(self.kept, new, self.flat, out=self.flat)
             return
-        torch.where(self.kept & alive[:, None], self.flat - update, self.flat, out=self.flat)
+        torch.where(self.kept & alive[:, None], new, self.flat, out=self.flat)
         self.buffers = {n: torch.where(along(alive, b), b, self.buffers[n]) for n, b in buffers.items()}
+
+    def sound(self, new: Tensor, buffers: Tensors, losses: Tensor) -> Tensor:  # (runs,) bool
+        """Which runs this step leaves finite: infinity and NaN survive a sum, so one number per run tells."""
+        watched = [buffers[name].flatten(1) for name in self.watched]
+        return torch.isfinite(sum((part.sum(1) for part in (*watched, new)), losses))
 
     @torch.no_grad()
     def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
@@ -133,7 +140,7 @@ class Stacked:
             self.run_logits(dict(self.net.named_parameters()), dict(self.net.named_buffers()), x[0]), y[0]
         )
         if not torch.allclose(stacked[0], plain.detach().to(stacked), rtol=1e-2, atol=1e-3):
-            raise ValueError(f"its loss in a stack is {float(stacked[0])}, alone {float(plain)}")
+            raise ValueError(f"its loss in a stack is {float(stacked[0])}, alone {float(plain.detach())}")
         self.net.train()
         self.loss_and_grads({name: buffer.clone() for name, buffer in self.buffers.items()}, x, y)
         return self
