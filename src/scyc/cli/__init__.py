@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scyc.cli import before, data, stored, study, train
+from scyc.cli import before, data, distribution, stored, study, train
 from scyc.cli.stopping import Stopped, ending, handled
 
 __all__ = ["app", "main"]
@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Iterative pruning of PyTorch networks, and the learning rate that goes with it.",
 )
 app.command()(train.run)
+app.command()(distribution.distribution)
 app.command()(study.oracle)
 app.command()(study.tune)
 app.command()(before.plan)
