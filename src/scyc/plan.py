@@ -10,6 +10,7 @@ from scyc import stack as stacks
 from scyc.config import digest, plain
 from scyc.data import Dataset, Images
 from scyc.experiment import Experiment
+from scyc.footprint import SLOTS, footprint, room
 from scyc.run import Run, effective, stack_key
 
 KNOWN = {  # (channels, height, width), classes, labelled images: what planning needs of sets that are not here
@@ -48,26 +49,27 @@ def planned(
         groups.setdefault(stack_key(run), []).append(run)
     made = []
     for runs in groups.values():
-        size = width or len(runs)
-        made += [stack_plan(runs[i : i + size], found, device) for i in range(0, len(runs), size)]
+        dataset = found.get(digest(plain(runs[0].data.source))) or stand_in(runs[0])
+        size = width or room(runs[0], dataset, device) or len(runs)
+        size = -(-len(runs) // -(-len(runs) // size))  # even parts, as the training makes them
+        sizes = [len(runs[i : i + size]) for i in range(0, len(runs), size)]
+        measured_once = {size: stack_plan(runs[:size], dataset, device) for size in set(sizes)}
+        made += [measured_once[size] for size in sizes]
     return made
 
 
-def stack_plan(runs: list[Run], found: Mapping[str, Dataset], device: torch.device) -> StackPlan:
+def stack_plan(runs: list[Run], dataset: Dataset, device: torch.device) -> StackPlan:
     run = effective(runs[0])
-    dataset = found.get(digest(plain(run.data.source))) or stand_in(run)
     seconds, stack = measured(runs, dataset, device)
-    parameters = sum(p.numel() for p in stack.net.parameters())
-    state = 4 * parameters * len(runs)
-    slots = {"adam": 2}.get(run.optimizer.name, 1)
-    activations = saved_bytes(stack) * len(runs)
+    one = footprint(run, stack.feed.shape, stack.feed.classes)
+    slots = SLOTS.get(run.optimizer.name, 1)
     return StackPlan(
         len(runs),
         run.cycles,
         run.cycles * run.steps,
-        parameters,
-        state * (6 + slots) + activations,  # weights, views' gradients, flat gradients, update, early stop, one copy
-        2 * state * (2 + slots) + state,
+        one.parameters,
+        one.memory * len(runs),
+        one.state * len(runs) * (2 * (2 + slots) + 1),
         seconds * run.steps * run.cycles,
     )
 
@@ -108,21 +110,6 @@ def step_seconds(stack: stacks.Stack) -> float:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return sorted(times)[len(times) // 2]
-
-
-def saved_bytes(stack: stacks.Stack) -> int:
-    """Bytes that one run keeps from its forward to its backward pass."""
-    sizes: list[int] = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        sizes.append(tensor.numel() * tensor.element_size())
-        return tensor
-
-    net = stack.net.to(stack.feed.device, stack.feed.dtype)
-    x, _ = stack.feed.train(0, 0)
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        net.train()(x[0])
-    return sum(sizes)
 
 
 def grid(plans: Sequence[StackPlan]) -> list[list[str]]:

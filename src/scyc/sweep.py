@@ -51,10 +51,10 @@ class Job:
     runs: Mapping[str, Run]
     source: str = ""
 
-    def halves(self, source: str) -> list["Job"]:
-        ids = list(self.runs)
-        middle = (len(ids) + 1) // 2
-        return [Job({id: self.runs[id] for id in part}, source) for part in (ids[:middle], ids[middle:])]
+    def parts(self, count: int, source: str = "") -> list["Job"]:
+        """The same runs in so many jobs of nearly equal size."""
+        ids, size = list(self.runs), -(-len(self.runs) // count)
+        return [Job({id: self.runs[id] for id in ids[i : i + size]}, source) for i in range(0, len(ids), size)]
 
 
 def register(

@@ -14,6 +14,7 @@ from scyc import cycle
 from scyc import stack as stacks
 from scyc.config import ConfigError, digest
 from scyc.data import Dataset
+from scyc.footprint import room
 from scyc.run import Run
 from scyc.stack import Record, Stack
 from scyc.store import checkpoint
@@ -146,6 +147,8 @@ class Training:
 
     def attempt(self, job: Job) -> list[Job]:
         """Train a job; the jobs it turns into instead where its network has to be trained one run at a time."""
+        if parts := self.parts(job):
+            return parts
         apart = [Job({id: run}) for id, run in job.runs.items()] if len(job.runs) > 1 and not job.source else []
         if apart and self.options.engine == "single":
             return apart
@@ -163,6 +166,16 @@ class Training:
             self.store.event(id, "finished", seconds=round(time.monotonic() - began, 3), runs=len(stack.ids))
         self.store.drop_stack(stack.name)
         return []
+
+    def parts(self, job: Job) -> list[Job]:
+        """A new job of more runs than the memory has room for, in even parts; none where it fits."""
+        run = next(iter(job.runs.values()))
+        fitting = room(run, dataset_of(run, self.found), self.options.device)
+        if job.source or self.options.width or not 0 < fitting < len(job.runs):
+            return []
+        parts = job.parts(-(-len(job.runs) // fitting))
+        self.say(f"{len(job.runs)} runs in {len(parts)} stacks: the memory has room for {fitting} at a time")
+        return parts
 
     def announce(self, stack: Stack, kind: str) -> None:
         """Note in every run where and with what its training begins or goes on."""
@@ -263,7 +276,7 @@ class Training:
             self.say(f"run {self.too_large[-1]} does not fit into memory even alone; the other runs go on")
             return []
         self.say(f"{len(job.runs)} runs do not fit into memory together: split in two, batch size unchanged")
-        return job.halves(source)
+        return job.parts(2, source)
 
     def tidy(self) -> None:
         """Drop checkpoints whose members are all recorded to the end."""
