@@ -14,6 +14,7 @@ from torch import Tensor
 from examples import colour, finished, nothing, small, stack_of
 from scyc import lr, mask, stack
 from scyc.cycle import advance_, cycles
+from scyc.draw import generator
 from scyc.run import Run
 from scyc.stack import Stack, network
 
@@ -187,6 +188,24 @@ def test_a_run_whose_score_is_not_finite_is_frozen_and_others_are_pruned(monkeyp
     assert "diverged" in records[1][1]
     assert records[0][2]["density"] == pytest.approx(0.64, abs=1e-3)
     assert all(torch.equal(t[1], before[0, 6][name][1]) for name, t in made.engine.weights().items())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_scores_are_drawn_by_seed_and_cycle(engine: str) -> None:
+    """And by nothing else: schedules of one seed lose the same weights."""
+    common = {"pruning": {"score": "random", "amount": 0.5}, "steps": 1}
+    rates = ((2, 0.1), (2, 0.2), (3, 0.1))
+    runs = [small(seed=seed, peak={"name": "fixed", "lr": rate}, **common) for seed, rate in rates]
+    made = stack_of(runs, engine=engine)
+    finished(made)
+    for k, (seed, _) in enumerate(rates):
+        kept = torch.arange(8 * 64 + 10 * 8)
+        for cycle in (1, 2):
+            draws = generator("score", seed, cycle)
+            scores = torch.cat([torch.rand(shape, generator=draws).flatten() for shape in ((8, 64), (10, 8))])
+            kept = kept[scores[kept].argsort()][len(kept) // 2 :]
+        left = torch.cat([made.masks[name][k].flatten() for name in ("fc1.weight", "fc.weight")])
+        assert left.nonzero()[:, 0].tolist() == sorted(kept.tolist())
 
 
 # What a record says of pruning
@@ -389,6 +408,7 @@ def test_some_members_of_a_stack_can_go_on_without_the_others() -> None:
     )
     resumed(saved[6], part)
     for row, k in enumerate(chosen):
+        assert part.history[row][0] == straight.history[k][0]  # recorded before
         assert [r["step"] for r in part.history[row]] == [r["step"] for r in straight.history[k]]
         for name, value in straight.engine.weights().items():
             torch.testing.assert_close(part.engine.weights()[name][row], value[k], rtol=1e-12, atol=1e-12, msg=name)

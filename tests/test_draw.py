@@ -118,6 +118,7 @@ def test_lanes_rows_steps_and_seeds_are_independent() -> None:
     first, second = whole(keys(1), 3, 20_000, (9, 9))
     assert independent(first, second, 9)  # lanes
     assert independent(first[:, 1:], first[:, :-1], 9)  # neighbouring rows
+    assert independent(first[:, 1:], second[:, :-1], 9)  # both
     assert independent(first, whole(keys(1), 4, 20_000, (9, 9))[0], 9)  # neighbouring steps
     assert independent(first, whole(keys(2), 3, 20_000, (9, 9))[0], 9)
     assert not independent(first, first, 9)  # the test can tell

@@ -87,12 +87,12 @@ def test_augmentation_changes_training_batches_alone() -> None:
         assert torch.equal(one[0], other[0])
 
 
-def test_augmentation_differs_by_cycle_and_step() -> None:
+def test_augmentation_differs_by_seed_cycle_and_step() -> None:
     """The same image, seen again, is cropped anew."""
-    one = Feed(numbered(10), [0], batch=6, augment=True)
+    one = Feed(numbered(10), [0, 1], batch=6, augment=True)
     one.images = torch.randint(0, 255, (1, 1, 16, 16), dtype=torch.uint8).expand(10, 1, 16, 16)  # all alike
-    seen = {str(one.train(cycle, step)[0].tolist()) for cycle in (0, 1) for step in (0, 1, 2)}
-    assert len(seen) == 6
+    seen = {str(x.tolist()) for cycle in (0, 1) for step in (0, 1, 2) for x in one.train(cycle, step)[0]}
+    assert len(seen) == 12
 
 
 def test_dropout_keys_differ_by_seed_cycle_and_step() -> None:
