@@ -1,8 +1,11 @@
 """The one protocol over K runs, and the choice of an engine for a network."""
 
+import copy
+import time
 from collections.abc import Mapping
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from scyc.config import Part
@@ -45,7 +48,7 @@ class Engine(Protocol):
 def engine_for(
     name: str, net: nn.Module, optimizer: Part, feed: Feed, precision: str
 ) -> tuple[Engine, str]:  # the engine, and why it is not the one hoped for (empty where it is)
-    """`stacked` where the network allows it, `single` otherwise; `auto` tries, the other names insist."""
+    """`stacked` where the network allows it and it pays, `single` otherwise; `auto` tries, the other names insist."""
     from scyc.train.single import Single
     from scyc.train.stacked import Stacked
 
@@ -54,13 +57,44 @@ def engine_for(
     if name == "single":
         return Single(net, optimizer, feed, precision), ""
     try:
-        return Stacked(net, optimizer, feed, precision).rehearsed(), ""
+        why = slower_stacked(net, optimizer, feed, precision) if name == "auto" else ""
+        if not why:
+            return Stacked(net, optimizer, feed, precision).rehearsed(), ""
     except Exception as error:  # vmap refuses networks in many ways; each of them means: one run at a time
         if out_of_memory(error):  # but this one means: fewer runs at a time
             raise
+        why = first_line(error)
         if name == "stacked":
-            raise ValueError(f"this network cannot be stacked ({first_line(error)}); use --engine single") from error
-        return Single(net, optimizer, feed, precision), first_line(error)
+            raise ValueError(f"this network cannot be stacked ({why}); use --engine single") from error
+    return Single(net, optimizer, feed, precision), why
+
+
+def slower_stacked(net: nn.Module, optimizer: Part, feed: Feed, precision: str) -> str:
+    """Why a stack does not pay, empty where it does: everywhere but with convolutions on the CPU, which are timed."""
+    from scyc.train.single import Single
+    from scyc.train.stacked import Stacked
+
+    if feed.device.type != "cpu" or not any(isinstance(module, nn.modules.conv._ConvNd) for module in net.modules()):
+        return ""
+    if len(feed.row) == 1:
+        return "a single run with convolutions on the CPU"
+    few = copy.copy(feed)
+    few.row = feed.row[:TIMED]
+    stacked = step_seconds(Stacked(net, optimizer, few, precision).rehearsed(), net)
+    single = step_seconds(Single(net, optimizer, few, precision), net)
+    times = f"a step of {TIMED} runs takes {stacked:.2g} s of the CPU stacked, {single:.2g} s one by one"
+    return times if single < CLEARLY * stacked else ""
+
+
+def step_seconds(engine: Engine, net: nn.Module) -> float:
+    """The time of the processor, which other processes do not change much; the better of two steps."""
+    engine.begin_({name: t.detach().expand(TIMED, *t.shape) for name, t in net.state_dict().items()}, {})
+    times = []
+    for step in range(2):
+        began = time.process_time()
+        engine.step_(0, step, torch.zeros(TIMED, dtype=torch.float64))
+        times.append(time.process_time() - began)
+    return min(times)
 
 
 def first_line(error: BaseException) -> str:
@@ -68,3 +102,5 @@ def first_line(error: BaseException) -> str:
 
 
 ENGINES = ("auto", "stacked", "single")
+TIMED = 2  # runs: with more, a stack of convolutions only becomes slower, and takes memory
+CLEARLY = 0.9  # of the stack's time: where both are alike, the choice must not hang on noise
