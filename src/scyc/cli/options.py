@@ -78,4 +78,7 @@ def engine_named(name: str) -> str:
 def with_threads(threads: int) -> None:
     import torch
 
+    from scyc.train.memory import keep_freed
+
     torch.set_num_threads(threads)
+    keep_freed()
