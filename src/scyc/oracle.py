@@ -81,6 +81,6 @@ def register(store: Store, experiment: Experiment, question: Question, compare: 
         "published": experiment.published,
         "settings": question.id,
         "schedules": [["oracle", [question.id]]],
-        "oracle": {"compare": {label: plain(peak) for label, peak in compare.items()}},
+        "oracle": {"compare": [[label, plain(peak)] for label, peak in compare.items()]},  # a list keeps its order
     }
     write_manifest(store, named(experiment), manifest)

@@ -61,7 +61,7 @@ def collect(store: Store, name: str) -> Oracle:
         oracles = [other for other in store.experiments() if is_oracle(store, other)]
         raise ValueError(f"experiment {name!r} is no oracle; {nearest('oracle', name, oracles)}")
     id = manifest["schedules"][0][1][0]
-    compare = {label: part(PEAK, peak) for label, peak in manifest["oracle"]["compare"].items()}
+    compare = {label: part(PEAK, peak) for label, peak in manifest["oracle"]["compare"]}
     printed = published().get(manifest["published"], {}).get("oracle", {})
     return Oracle(name, store.config(id), store.records(id), compare, printed, budget(store, [id]))
 
