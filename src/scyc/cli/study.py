@@ -158,7 +158,9 @@ def tune(
     ] = None,
     peaks: Peaks = None,
     delta: Annotated[str | None, typer.Option(help="deltas to try", metavar="A,B,C")] = None,
-    target: Annotated[int | None, typer.Option(help="the cycle delta is tuned in; the last by default", min=1)] = None,
+    target: Annotated[
+        int | None, typer.Option(help="delta's cycle, reached with the peak eps; the last", min=1)
+    ] = None,
     trials: Annotated[int, typer.Option(help="tunings of all three stages together", min=5)] = 20,
     seeds: Seeds = None,
     cycles: Cycles = None,
