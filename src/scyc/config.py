@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, ValidationInfo, create_model
 
-from scyc.registry import Kind, nearest
+from scyc.registry import Kind, clipped, nearest
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def checked_by(validate: Callable[[Any], T], value: Any, known: Sequence[str]) -
         errors = report.errors(include_url=False)
     error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])  # a typo explains what is missing
     inner = error.get("ctx", {}).get("error")
-    path = [str(place) for place in error["loc"]]
+    path = [clipped(str(place)) for place in error["loc"]]
     if isinstance(inner, ConfigError):
         raise ConfigError(inner.what, ".".join([*path, *filter(None, [inner.path])]))
     if error["type"] == "extra_forbidden":
@@ -137,7 +137,10 @@ def checked_by(validate: Callable[[Any], T], value: Any, known: Sequence[str]) -
 
 
 def shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python spells no whole number of more than 4300 digits
+        text = f"{type(value).__name__} of a size that cannot be shown"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -214,15 +217,36 @@ def marks(hint: Any) -> tuple[Any, ...]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A TOML file as a dictionary, its faults as one line."""
+    """A TOML or JSON file as a dictionary, its faults as one line."""
+    parse = json_table if path.suffix.lower() == ".json" else tomllib.loads
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError) as error:  # ValueError: what the parsers and the decoder raise
         raise ConfigError(f"{path}: {error}") from error
     except RecursionError:
         raise ConfigError(f"{path}: nested too deep; no key needs more than four parts") from None
+
+
+def json_table(text: str) -> dict[str, Any]:
+    """JSON as strict as TOML: a table, no key twice, no NaN."""
+    value = json.loads(text, object_pairs_hook=unique, parse_constant=refused)
+    if not isinstance(value, dict):
+        raise ConfigError(f"holds {shown(value)}, expected a table: {{...}}")
+    return value
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ConfigError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one table")
+    return found
+
+
+def refused(name: str) -> Any:
+    raise ConfigError(f"{name} is not a finite number")
 
 
 def override(config: Mapping[str, Any], assignment: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from scyc.config import ConfigError, digest, override, plain, read
+from scyc.config import ConfigError, digest, override, plain, read, shown
 from scyc.paper import published
 from scyc.registry import nearest
 from scyc.run import Run, run_from
@@ -50,8 +50,8 @@ def presets() -> dict[str, str]:
 
 
 def source(name: str) -> dict[str, Any]:
-    """The configuration of a preset by name, or of a TOML file by path."""
-    if name.endswith(".toml") or "/" in name:
+    """The configuration of a preset by name, or of a TOML or JSON file by path."""
+    if name.lower().endswith((".toml", ".json")) or "/" in name:
         return read(Path(name))
     bundled = resources.files("scyc") / "presets" / f"{name}.toml"
     if not bundled.is_file():
@@ -110,6 +110,8 @@ def table(config: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
 def runs_of(
     base: Mapping[str, Any], schedules: Mapping[str, Any], label: str, seeds: list[int], *, trust: bool, where: str
 ) -> tuple[Run, ...]:
+    if not isinstance(label, str) or not label.isprintable() or not 0 < len(label) <= 100:
+        raise ConfigError(f"{where}: schedules: {shown(label)} labels no column; use 1 to 100 printable characters")
     schedule = table(schedules, label, f"{where}: schedules")
     for key in schedule:
         if key not in ("peak", "shape"):

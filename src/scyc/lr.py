@@ -15,6 +15,7 @@ from scyc.config import Steps
 
 History = Sequence[Mapping[str, Any]]  # one row per earlier cycle, as recorded
 Shape = Callable[[int], float]  # step -> factor
+MOST = 10**9  # steps, as in the steps of a cycle
 
 
 class Peak(Protocol):
@@ -33,7 +34,7 @@ def _real(value: object) -> bool:
 
 
 def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,16 @@ class UnknownName(ValueError):
     """A name that is in no registry; the message names the nearest known one."""
 
 
-def nearest(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    known = sorted(known)
+def nearest(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    known, name = sorted(known), clipped(str(name))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
     return UnknownName(f"unknown {kind} {name!r}; {hint}")
+
+
+def clipped(text: str) -> str:
+    """Names and keys can be of any length where a file says them; a line of words cannot."""
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 @dataclass(frozen=True)
