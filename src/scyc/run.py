@@ -1,5 +1,6 @@
 """A run: one seed of one configuration, as a frozen value."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -112,8 +113,8 @@ class Run:
 
     @property
     def evaluations(self) -> int:
-        """Steps between evaluations."""
-        return self.eval_every or max(1, round(self.steps / 50))
+        """Steps between evaluations; at most fifty a cycle where nothing else is said."""
+        return self.eval_every or math.ceil(self.steps / 50)
 
 
 def effective(run: Run) -> Run:

@@ -50,11 +50,13 @@ class Job:
 
     runs: Mapping[str, Run]
     source: str = ""
+    why_single: str = ""  # why they train one by one, where that is settled
 
-    def parts(self, count: int, source: str = "") -> list["Job"]:
+    def parts(self, count: int, source: str = "", why_single: str = "") -> list["Job"]:
         """The same runs in so many jobs of nearly equal size."""
         ids, size = list(self.runs), -(-len(self.runs) // count)
-        return [Job({id: self.runs[id] for id in ids[i : i + size]}, source) for i in range(0, len(ids), size)]
+        groups = [ids[i : i + size] for i in range(0, len(ids), size)]
+        return [Job({id: self.runs[id] for id in group}, source, why_single or self.why_single) for group in groups]
 
 
 def register(

@@ -24,6 +24,7 @@ from scyc.sweep import Job, Saved, complete, dataset_of, diverged, jobs, saved
 from scyc.train.memory import out_of_memory as out_of_memory
 from scyc.train.memory import released
 from scyc.train.precision import declared
+from scyc.train.single import abreast
 
 KEEP = ("last", "all", "none")
 
@@ -149,13 +150,12 @@ class Training:
         """Train a job; the jobs it turns into instead where its network has to be trained one run at a time."""
         if parts := self.parts(job):
             return parts
-        apart = [Job({id: run}) for id, run in job.runs.items()] if len(job.runs) > 1 and not job.source else []
-        if apart and self.options.engine == "single":
-            return apart
+        together = len(job.runs) > 1 and not job.source and not job.why_single
+        if together and self.options.engine == "single":
+            return job.parts(len(job.runs))
         stack = self.started(job)
-        if apart and stack.engine.name == "single":
-            self.say(f"one run at a time: {stack.why_single}")
-            return apart
+        if together and stack.engine.name == "single":
+            return self.apart(job, stack.why_single)
         began = self.saved = time.monotonic()
         self.announce(stack, "resumed" if job.source else "started")
         with declared(stack.run.precision):
@@ -166,6 +166,12 @@ class Training:
             self.store.event(id, "finished", seconds=round(time.monotonic() - began, 3), runs=len(stack.ids))
         self.store.drop_stack(stack.name)
         return []
+
+    def apart(self, job: Job, why: str) -> list[Job]:
+        """One by one: as many runs side by side as the processor has cores."""
+        size = min(abreast(self.options.device), len(job.runs))
+        self.say(f"{f'{size} runs side by side' if size > 1 else 'one run at a time'}: {why}")
+        return job.parts(-(-len(job.runs) // size), why_single=why)
 
     def parts(self, job: Job) -> list[Job]:
         """A new job of more runs than the memory has room for, in even parts; none where it fits."""
@@ -204,9 +210,10 @@ class Training:
             list(job.runs),
             list(job.runs.values()),
             dataset_of(run, self.found),
-            engine=head.get("engine", self.options.engine),
+            engine=head.get("engine", "single" if job.why_single else self.options.engine),
             device=self.options.device,
         )
+        stack.why_single = stack.why_single or job.why_single
         if head:
             stacks.restore_(stack, head, found.tensors)
             self.repair(stack)

@@ -1,8 +1,10 @@
-"""The readable reference: one network and one torch optimizer per run, one run after the other."""
+"""The readable reference: one network and one torch optimizer per run; runs share nothing but their batches."""
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,8 @@ from scyc.train.dropout import keyed_
 from scyc.train.precision import autocast
 
 Tensors = Mapping[str, Tensor]
+T = TypeVar("T")
+IN_CACHE = 100  # images: more at once only evict each other from a processor's caches
 
 
 def torch_adam(params: Any, *, beta1: float = 0.9, beta2: float = 0.999, **fields: Any) -> torch.optim.Optimizer:
@@ -47,6 +51,12 @@ class Single:
         self.before: list[list[tuple[Tensor, Tensor]]] = []  # per run: its tensors, each with room for a copy
         self.finite = torch.ones(len(self.nets), dtype=torch.bool)
         self.losses = torch.zeros(len(self.nets), dtype=feed.dtype)
+        threads, at_once = torch.get_num_threads(), abreast(feed.device)
+        self.pool = ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(threads,))
+
+    def each(self, work: Callable[[int], T], runs: Iterable[int]) -> list[T]:
+        """The work of every run; on the CPU as many at once as it has cores: torch computes without Python's lock."""
+        return list(map(work, runs) if abreast(self.feed.device) == 1 else self.pool.map(work, runs))
 
     def begin_(self, weights: Tensors, masks: Tensors) -> None:
         self.optimizers, self.watched, self.before = [], [], []
@@ -61,10 +71,13 @@ class Single:
 
     def step_(self, cycle: int, step: int, lrs: Tensor) -> None:
         x, y = self.feed.train(cycle, step)
-        for k in self.finite.nonzero()[:, 0].tolist():
+        alive = self.finite.nonzero()[:, 0].tolist()
+        for k in alive if self.keys else ():
             for name in self.keys:
                 self.nets[k].get_buffer(name).copy_(self.feed.drop_keys(cycle, step)[k])
-            self.finite[k] = self.step_one_(k, x[k], y[k], float(lrs[k]))
+        self.finite[alive] = torch.tensor(
+            self.each(lambda k: self.step_one_(k, x[k], y[k], float(lrs[k])), alive), dtype=torch.bool
+        )
 
     def step_one_(self, k: int, x: Tensor, y: Tensor, lr: float) -> bool:
         """The plain loop; a step that is not finite is taken back."""
@@ -92,29 +105,34 @@ class Single:
         """Infinity and NaN survive a sum, so one number tells of loss, weights and statistics."""
         return bool(torch.isfinite(sum((t.detach().sum() for t in self.watched[k]), self.losses[k])))
 
-    @torch.no_grad()
     def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
         sums, rows = torch.zeros(2, len(self.nets), dtype=torch.float64), 0
-        current = self.weights()
+        state = weights or self.weights()
         for x, y in self.feed.rows(part):
-            for k, net in enumerate(self.nets):
-                state = {name: tensor[k] for name, tensor in (weights or current).items()}
-                with autocast(self.precision, self.feed.device):
-                    logits = torch.func.functional_call(net.eval(), state, (x[k],)).to(self.feed.dtype)
-                sums[0, k] += cross_entropy(logits, y[k], reduction="none").sum(dtype=torch.float64).cpu()
-                sums[1, k] += (logits.argmax(-1) == y[k]).sum().cpu()
+            found = self.each(lambda k: self.evaluate_one(k, state, x[k], y[k]), range(len(self.nets)))  # noqa: B023
+            sums += torch.stack(found, 1)
             rows += y.shape[1]
         return sums[0] / rows, sums[1] / rows
+
+    @torch.no_grad()
+    def evaluate_one(self, k: int, weights: Tensors, x: Tensor, y: Tensor) -> Tensor:  # (2,) float64
+        """Summed loss and right answers."""
+        net, state = self.nets[k].eval(), {name: tensor[k] for name, tensor in weights.items()}
+        with autocast(self.precision, self.feed.device):
+            pieces = x.split(IN_CACHE if x.device.type == "cpu" else len(x))
+            logits = torch.cat([torch.func.functional_call(net, state, (piece,)) for piece in pieces])
+        losses = cross_entropy(logits.to(self.feed.dtype), y, reduction="none")
+        return torch.stack([losses.sum(dtype=torch.float64), (logits.argmax(-1) == y).sum().double()]).cpu()
 
     def gradients(self, cycle: int, batches: int | str) -> dict[str, Tensor]:
         def loss(logits: Tensor, y: Tensor) -> Tensor:
             return cross_entropy(logits.to(self.feed.dtype), y)
 
-        with autocast(self.precision, self.feed.device):
-            each = [
-                gradients(net, ((x[k], y[k]) for x, y in self.feed.scoring(cycle, batches)), loss)
-                for k, net in enumerate(self.nets)
-            ]
+        def one(k: int) -> dict[str, Tensor]:
+            with autocast(self.precision, self.feed.device):
+                return gradients(self.nets[k], ((x[k], y[k]) for x, y in self.feed.scoring(cycle, batches)), loss)
+
+        each = self.each(one, range(len(self.nets)))
         return {name: torch.stack([grads[name] for grads in each]) for name in each[0]}
 
     def weights(self) -> dict[str, Tensor]:
@@ -146,3 +164,11 @@ class Single:
                 name, slot = key.removeprefix("slot.").rsplit(":", 1)
                 for k, (net, optimizer) in enumerate(zip(self.nets, self.optimizers, strict=True)):
                     optimizer.state[net.get_parameter(name)][slot] = rows[k].clone()
+
+
+def abreast(device: torch.device) -> int:
+    """Runs that can train at once: on the CPU its cores, over the threads that each run takes."""
+    if device.type != "cpu":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // torch.get_num_threads())
