@@ -106,3 +106,21 @@ def test_divergence_is_said_and_has_its_exit_code(scyc) -> None:  # type: ignore
     code, out, _ = scyc("distribution", "tiny.toml", "--batches", "2", "--set", wild, "--quiet")
     assert code == 3
     assert out.startswith("tiny: distributions, n = 2 seeds, 2 runs diverged")
+
+
+def test_runs_recorded_elsewhere_are_not_trained_again_in_vain(scyc, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    scyc("run", "tiny.toml", "--quiet")
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    code, out, err = scyc("distribution", "tiny.toml", "--batches", "2")
+    assert (code, out) == (2, "")
+    assert "is now cpu abacus" in err
+
+
+def test_a_dry_run_says_what_is_measured_already(scyc, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    words = ("distribution", "tiny.toml", "--batches", "2")
+    before = scyc(*words, "--dry-run")
+    assert (before[0], before[1].count("to measure"), before[2]) == (0, 4, "")
+    assert not (tmp_path / "runs").exists()
+    scyc(*words, "--quiet")
+    after = scyc(*words, "--seeds", "3", "--dry-run")[1].splitlines()
+    assert [line.split("  ")[-1] for line in after] == ["measured", "measured", "to measure"] * 2

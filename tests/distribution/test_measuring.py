@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor, nn
 
 from scyc import sweep
 from scyc.distribution import Measuring, Settings, rows
@@ -249,3 +250,19 @@ def test_a_network_without_activations_is_refused_before_it_trains(
     with pytest.raises(ValueError, match="no activation module found"):
         train(tmp_path, plan())
     assert all(Store(tmp_path).records(id) == [] for id in Store(tmp_path).ids())
+
+
+def test_what_cannot_be_measured_is_refused_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An activation whose output is no tensor."""
+    monkeypatch.setattr("scyc.model.activation.ACTIVATIONS", {"relu": Wrapped})
+    monkeypatch.setattr("scyc.distribution.capture.ACTIVATIONS", {"relu": Wrapped})
+    with pytest.raises(ValueError, match=r"module 'act1' puts out tuple; name others in net\.hidden"):
+        train(tmp_path, plan(model={"name": "mlp", "widths": [6]}))
+    assert all(Store(tmp_path).records(id) == [] for id in Store(tmp_path).ids())
+
+
+class Wrapped(nn.Module):
+    """Puts out a tuple, and is called by what unpacks it."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        return (x.clamp_min(0),)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,8 +31,9 @@ from scyc.cli.train import DIVERGED, watching
 if TYPE_CHECKING:
     from scyc.distribution import Settings
     from scyc.experiment import Experiment
+    from scyc.run import Run
     from scyc.store.runs import Store
-    from scyc.training import Options
+    from scyc.training import Training
 
 
 def distribution(
@@ -54,15 +56,19 @@ def distribution(
     keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
     accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
     trust: Trust = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be measured, and stop")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
     format: Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")] = "table",
 ) -> None:
     """Train as `scyc run` does, and measure how gradients and hidden representations are distributed."""
+    from scyc import sweep
+    from scyc.data import roots
+    from scyc.distribution import Measuring
     from scyc.registry import nearest
     from scyc.report.distribution import collect
     from scyc.report.narrowing_text import FORMATS
     from scyc.store.runs import Store
-    from scyc.training import KEEP, Options
+    from scyc.training import KEEP, Control, Options, Training
 
     if format not in FORMATS:
         raise nearest("format", format, FORMATS)
@@ -72,16 +78,22 @@ def distribution(
     experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
     with_threads(threads)
     options = Options(device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment)
-    store = Store(root)
-    too_large = measure(store, experiment, settings, options, data, trust=trust, quiet=quiet)
-    found = collect(store, experiment.name, settings)
-    print(FORMATS[format](found))
+    store, found = Store(root), sweep.datasets(experiment, roots(data, os.environ), trust=trust)
+    ids = sweep.identities(experiment, found)
+    trainer = Training(store, found, options, Control(), Measuring(store, settings))
+    if dry_run:
+        print_dry(experiment, ids, store, trainer)
+        return
+    sweep.register(store, experiment, ids, found)
+    measure(trainer, sweep.by_id(experiment, ids), quiet=quiet)
+    results = collect(store, experiment.name, settings)
+    print(FORMATS[format](results))
     if figures is not None:
         from scyc.report.ridges import draw
 
-        for path in draw(found, figures):
+        for path in draw(results, figures):
             print(f"figure: {path}", file=sys.stderr)
-    if too_large or any(map(found.lost, found.rows)):
+    if trainer.too_large or any(map(results.lost, results.rows)):
         raise typer.Exit(DIVERGED)
 
 
@@ -91,28 +103,29 @@ def chosen_settings(batches: str, weights: str) -> "Settings":
     return Settings(int(batches) if batches.isdecimal() else batches, weights)
 
 
-def measure(
-    store: "Store",
-    experiment: "Experiment",
-    settings: "Settings",
-    options: "Options",
-    data: Path | None,
-    *,
-    trust: bool,
-    quiet: bool,
-) -> list[str]:
-    """Train what is not recorded or not measured to its end; the runs that did not fit into memory."""
-    from scyc import sweep
-    from scyc.data import roots
-    from scyc.distribution import Measuring
-    from scyc.training import Control, Training
-
-    found = sweep.datasets(experiment, roots(data, os.environ), trust=trust)
-    ids = sweep.identities(experiment, found)
-    sweep.register(store, experiment, ids, found)
-    control = Control()
-    trainer = Training(store, found, options, control, Measuring(store, settings))
-    runs = sweep.by_id(experiment, ids)
-    with stopping(control), watching(control, trainer.open(runs), quiet=quiet):
+def measure(trainer: "Training", runs: "dict[str, Run]", *, quiet: bool) -> None:
+    """Train what is not recorded, or not measured, to its end."""
+    wanted = trainer.open(runs)
+    for id in wanted:
+        check_environment(trainer, id)
+    with stopping(trainer.control), watching(trainer.control, wanted, quiet=quiet):
         trainer.train(runs)
-    return trainer.too_large
+
+
+def print_dry(
+    experiment: "Experiment", ids: "Mapping[str, Sequence[str]]", store: "Store", trainer: "Training"
+) -> None:
+    present = set(store.ids())
+    for label, names in ids.items():
+        for id, run in zip(names, experiment.runs[label], strict=True):
+            done = id in present and trainer.done(id, run)
+            print(f"{id}  {label}  seed {run.seed}  {'measured' if done else 'to measure'}")
+
+
+def check_environment(trainer: "Training", id: str) -> None:
+    """What was recorded without being measured is trained again, and must come out as it is recorded."""
+    from scyc.training import environment
+
+    made = [event["environment"] for event in trainer.store.events(id) if "environment" in event]
+    if made and trainer.store.records(id):
+        trainer.check_environment(made[-1], environment(trainer.options.device))

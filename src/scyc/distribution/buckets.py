@@ -12,6 +12,7 @@ from torch import Tensor
 HALF = 2**15
 BUCKETS = 2 * HALF
 ZERO = HALF  # the bucket of zero
+LAST = ZERO + 0x7F7F  # the bucket of the largest finite numbers
 RELATIVE_ERROR = 2.0**-8  # of `middle`, for every number of its bucket beyond 1.2e-38
 
 
@@ -44,6 +45,11 @@ def quantile(counts: Tensor, permille: int) -> int:  # (buckets,)
     return int((counts.cumsum(0) < rank).sum())
 
 
+def span(counts: Tensor, permille: int) -> tuple[int, int]:  # (buckets,)
+    """The bucket of the lower quantile, and the one after the bucket of the upper: edges around what lies between."""
+    return quantile(counts, permille), min(quantile(counts, 1000 - permille) + 1, LAST)
+
+
 def magnitudes(counts: Tensor) -> Tensor:  # (BUCKETS,); (HALF,)
     """The counts of absolute values; the first bucket is that of zero."""
     return counts[HALF:] + counts[:HALF].flip(0)
@@ -65,7 +71,7 @@ def edges(counts: Tensor, permille: int) -> Tensor:  # (BUCKETS,); (bins + 1,) f
 
     Where buckets are wider than bins some edges coincide, and stand once.
     """
-    ends = torch.tensor([quantile(counts, permille), quantile(counts, 1000 - permille) + 1])
+    ends = torch.tensor(span(counts, permille))
     low, high = least(ends).double().tolist()
     wanted = torch.linspace(low, high, sturges(int(counts.sum())) + 1, dtype=torch.float64)
     below = bucket(wanted)

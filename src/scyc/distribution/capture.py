@@ -42,7 +42,7 @@ class Capture:
         self.feed, self.precision = stack.feed, stack.run.precision
         self.net = copy.deepcopy(stack.net).to(stack.feed.device, stack.feed.dtype)
         self.keys = keyed_(self.net)
-        self.weights, self.parameters = mask.weights(self.net), {name for name, _ in self.net.named_parameters()}
+        self.weights = mask.weights(self.net)
         self.each = vmap(self.one) if stack.engine.name == "stacked" else one_by_one(self.one)
         self.heard: list[tuple[str, Tensor, Tensor]] = []
         for name in activations(self.net):
@@ -55,7 +55,9 @@ class Capture:
         def before(_: nn.Module, inputs: tuple[Any, ...]) -> None:
             entered.append(inputs[0].detach().clone())
 
-        def after(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        def after(_: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            if not isinstance(output, Tensor):
+                raise ValueError(f"module {name!r} puts out {type(output).__name__}; name others in net.hidden")
             self.heard.append((name, entered.pop(), output.detach().clone()))
 
         module.register_forward_pre_hook(before)

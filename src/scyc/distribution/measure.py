@@ -82,9 +82,10 @@ def measured(stack: Stack, rows: Tensor, capture: Capture, settings: Settings) -
 
 def survivors(stack: Stack, rows: Tensor, capture: Capture) -> list[tuple[Tensor, Tensor]]:
     """Rows with equally many remaining weights, and where these lie; empty where nothing is pruned yet."""
-    whole = {name: torch.ones(len(rows), capture.net.get_parameter(name).numel()) for name in capture.weights}
-    masks = {name: stack.masks[name][rows].flatten(1) for name in capture.weights if name in stack.masks}
-    kept = torch.cat([mask.bool() for mask in ({**whole, **masks}).values()], 1)
+    sizes = {name: capture.net.get_parameter(name).numel() for name in capture.weights}
+    whole = {name: rows.new_ones(len(rows), size, dtype=torch.bool) for name, size in sizes.items()}
+    masks = {name: stack.masks[name][rows].flatten(1) for name in sizes if name in stack.masks}
+    kept = torch.cat(list({**whole, **masks}.values()), 1)
     counts = kept.sum(1)
     if kept.all():
         return []

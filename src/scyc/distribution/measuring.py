@@ -17,6 +17,7 @@ from scyc.store.runs import Store
 JOURNAL = "distribution"
 KEY = ("batches", "weights", "cycle", "moment")
 MOMENTS = ("peak", "end")
+REHEARSAL = Settings(batches=1)
 
 
 def peak_step(run: Run) -> int:
@@ -51,7 +52,9 @@ class Measuring:
         return self.covers(id, run, run.cycles, 0)
 
     def began(self, stack: Stack) -> None:
+        """What cannot be measured is refused before it trains."""
         self.capture = Capture(stack)
+        measured(stack, torch.zeros(1, dtype=torch.int64, device=stack.feed.device), self.capture, REHEARSAL)
         self.peaks = torch.tensor([peak_step(run) for run in stack.runs])
 
     def stepped(self, stack: Stack) -> None:

@@ -11,8 +11,8 @@ from scyc.distribution.moments import Moments, merged, moments, nothing
 
 COLUMNS = 2**18  # values of one run that are taken at a time: bounds the float64 copies
 MAGNITUDES = (10, 500, 900, 990)  # thousandths: the quantiles of absolute values that are reported
-TAILS = (30, 970)  # thousandths of cycle 0 beyond which a tail begins
-OUTERMOST = 1  # thousandth of cycle 0 on each side that lies outside the bins
+TAIL = 30  # thousandths of cycle 0 on each side: beyond lie the tails
+OUTERMOST = 1  # thousandth of cycle 0 on each side: beyond lie no bins
 
 
 class Stream:
@@ -57,6 +57,5 @@ class Stream:
 
 def references(counts: Tensor) -> dict[str, Sequence[float]]:  # (BUCKETS,)
     """The edges and thresholds that a cycle 0 fixes for those after it."""
-    low, high = (buckets.quantile(counts, share) for share in TAILS)
-    thresholds = buckets.least(torch.tensor([low, high + 1]))
+    thresholds = buckets.least(torch.tensor(buckets.span(counts, TAIL)))
     return {"thresholds": thresholds.tolist(), "edges": buckets.edges(counts, OUTERMOST).tolist()}
