@@ -119,7 +119,7 @@ class Single:
         """Summed loss and right answers."""
         net, state = self.nets[k].eval(), {name: tensor[k] for name, tensor in weights.items()}
         with autocast(self.precision, self.feed.device):
-            pieces = x.split(IN_CACHE if x.device.type == "cpu" else len(x))
+            pieces = torch.split(x, IN_CACHE if x.device.type == "cpu" else len(x))
             logits = torch.cat([torch.func.functional_call(net, state, (piece,)) for piece in pieces])
         losses = cross_entropy(logits.to(self.feed.dtype), y, reduction="none")
         return torch.stack([losses.sum(dtype=torch.float64), (logits.argmax(-1) == y).sum().double()]).cpu()
