@@ -24,6 +24,9 @@ test: env
 test-all: env
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
+torture: env
+	$(BIN)/python -m pytest -n $(JOBS) -m torture --full
+
 lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -127,6 +127,7 @@ def test_eight_that_create_the_same_run_make_one(tmp_path, faults):
 def test_resuming_after_every_kill_ends_with_the_records_of_an_undisturbed_run(tmp_path, faults):
     store = Store(tmp_path / "runs")
     chance = random.Random(0)
+    receive, send = os.pipe()
 
     def job() -> None:
         with Hold(store.root, [A]):
@@ -138,11 +139,15 @@ def test_resuming_after_every_kill_ends_with_the_records_of_an_undisturbed_run(t
                 value = (value * 31 + cycle) % 1009
                 store.append(A, {"cycle": cycle, "value": value})
                 checkpoint.save(folder, {"stack": "stack", "cycle": cycle}, {"a": torch.tensor([value])})
+                os.write(send, b".")
+            os.write(send, b"." * 10)  # whoever waits for more cycles than are left is not kept waiting
 
     kills = 0
     while True:
         pid = faults.start(job)
-        time.sleep(chance.uniform(0.002, 0.05))
+        for _ in range(chance.randint(1, 10)):  # cycles, not seconds: a fast machine is killed as often as a slow one
+            os.read(receive, 1)
+        time.sleep(chance.uniform(0, 0.002))
         os.kill(pid, signal.SIGKILL)
         if faults.status(pid) == 0:
             break
