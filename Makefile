@@ -3,9 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+STAMP_ALL := .venv/.ready-all
 JOBS ?= 2
 
-.PHONY: env demo test test-all torture lint types contract clean
+.PHONY: env env-all demo test test-all torture lint types contract clean
 
 env: $(STAMP)
 
@@ -15,16 +16,24 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+env-all: $(STAMP_ALL)
+
+$(STAMP_ALL): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev-all]'
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || \
+	  (echo 'the tests of pages need Chromium: install it as chromium on the PATH'; false)
+	@touch $@
+
 demo: env
 	$(BIN)/scyc run digits
 
 test: env
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
-test-all: env
+test-all: env-all
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
-torture: env
+torture: env-all
 	$(BIN)/python -m pytest -n $(JOBS) -m torture --full
 
 lint: env

@@ -26,10 +26,10 @@ def stepped(first: Decimal, last: Decimal, step: Decimal) -> tuple[float, ...]:
     """Every `step` from first to last, in decimal arithmetic: 60 steps of 0.002 end at 0.12 exactly."""
     if not (first.is_finite() and last.is_finite() and step.is_finite() and 0 < first < last and step > 0):
         raise ValueError("peaks need 0 < first < last and a step above 0")
-    count = int((last - first) / step) + 1
-    if count > MOST:
-        raise ValueError(f"{count} peaks, at most {MOST} can be searched")
-    return checked([float(first + k * step) for k in range(count)])
+    count = (last - first) // step + 1 if last - first < 10**9 * step else (last - first) / step
+    if count > MOST:  # still a Decimal: a whole number of a million digits takes half a minute
+        raise ValueError(f"{count:.6g} peaks, at most {MOST} can be searched")
+    return checked([float(first + k * step) for k in range(int(count))])
 
 
 def spread(middle: float, count: int = 15, factor: float = 8.0) -> tuple[float, ...]:
