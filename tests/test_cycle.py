@@ -17,6 +17,7 @@ from scyc.cycle import advance_, cycles
 from scyc.draw import generator
 from scyc.run import Run
 from scyc.stack import Stack, network
+from scyc.train import tally
 
 ENGINES = ("stacked", "single")
 Tensors = Mapping[str, Tensor]
@@ -32,6 +33,7 @@ class Scripted:
     weighted: dict[str, Tensor]
     script: list[list[float]]  # validation losses: per evaluation, per run
     name: str = "scripted"
+    pace: int = 1
     steps: int = 0
     log: list[str] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
@@ -43,6 +45,11 @@ class Scripted:
 
     def begin_(self, weights: Tensors, masks: Tensors) -> None:
         self.log.append("begin")
+
+    def steps_(self, cycle: int, first: int, lrs: Tensor, counts: tally.Counts) -> None:
+        for step, rates in enumerate(lrs.T, first):
+            self.step_(cycle, step, rates)
+            tally.add_(counts, self.finite, self.losses, step + 1)
 
     def step_(self, cycle: int, step: int, lrs: Tensor) -> None:
         self.steps += 1

@@ -14,8 +14,9 @@ from scyc.draw import generator
 from scyc.prune.score import Tensors
 from scyc.stack import Record, Stack, drawn, fresh_counters
 from scyc.store import weights as stored
+from scyc.train import tally
 
-Pulse = Callable[[Stack], None]  # called after every step; may save the stack, and may raise to stop
+Pulse = Callable[[Stack], None]  # called after every step or some; may save the stack, and may raise to stop
 
 
 def cycles(stack: Stack, pulse: Pulse) -> Iterator[dict[str, Record]]:
@@ -37,9 +38,9 @@ def train_(stack: Stack, pulse: Pulse) -> None:
     run, engine, lrs = stack.run, stack.engine, rates(stack)
     snapshot = run.pruning.rewind.make().snapshot if stack.cycle == 0 else None
     while stack.step < run.steps:
-        engine.step_(stack.cycle, stack.step, lrs[:, stack.step])
-        stack.step += 1
-        note_(stack)
+        stop = next_stop(stack, snapshot)
+        engine.steps_(stack.cycle, stack.step, lrs[:, stack.step : stop], stack.now)
+        stack.step = stop
         if stack.step == snapshot:
             stack.kept = engine.weights()
         if stack.step % run.evaluations == 0 or stack.step == run.steps:
@@ -47,6 +48,13 @@ def train_(stack: Stack, pulse: Pulse) -> None:
         pulse(stack)
         if not engine.finite.any():
             return
+
+
+def next_stop(stack: Stack, snapshot: int | None) -> int:
+    """The step after which something happens, or at which somebody wants to look."""
+    step, every = stack.step, stack.run.evaluations
+    stops = [stack.run.steps, step - step % every + every, step + (1 if stack.watched else stack.engine.pace)]
+    return min([*stops, snapshot] if snapshot is not None and snapshot > step else stops)
 
 
 def rates(stack: Stack) -> Tensor:  # (runs, steps) float64
@@ -65,25 +73,12 @@ def factor_table(shape: Part, steps: int) -> Tensor:  # (steps,) float64
     return torch.tensor([factor(step) for step in range(steps)], dtype=torch.float64)
 
 
-def note_(stack: Stack) -> None:
-    """Count what every step adds: the training loss, and the step in which a run stopped being finite."""
-    now, finite = stack.now, stack.engine.finite.cpu()
-    now["train_loss"] += torch.where(finite, stack.engine.losses.cpu().double(), 0.0)
-    strike_(stack)
-
-
-def strike_(stack: Stack) -> None:
-    """Note the step in which a run was found not to be finite any more."""
-    now, finite = stack.now, stack.engine.finite.cpu()
-    now["diverged"] = torch.where(finite | (now["diverged"] >= 0), now["diverged"], stack.step)
-
-
 def evaluate_(stack: Stack) -> None:
     """One point of the validation curve; where it is the lowest yet, the weights are kept for the report."""
     now, engine = stack.now, stack.engine
     loss, accuracy = (values.cpu() for values in engine.evaluate("validation"))
     engine.finite &= torch.isfinite(loss).to(engine.finite.device)
-    strike_(stack)
+    tally.strike_(now, engine.finite.cpu(), stack.step)
     since = stack.step - (stack.curve[-1]["step"] if stack.curve else 0)
     train_loss = (now["train_loss"] / since).tolist()
     entry = {"step": stack.step, "loss": loss.tolist(), "accuracy": accuracy.tolist(), "train_loss": train_loss}

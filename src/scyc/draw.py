@@ -40,7 +40,7 @@ def mixed(words: Tensor) -> Tensor:
 
 def whole(
     keys: Tensor,  # (n,) int64
-    step: int,
+    step: int | Tensor,
     rows: int,
     below: tuple[int, ...],
 ) -> tuple[Tensor, ...]:  # each (n, rows) int64

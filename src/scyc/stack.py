@@ -13,7 +13,7 @@ from scyc.data import Dataset
 from scyc.data.feed import Feed
 from scyc.draw import seeded
 from scyc.run import Run, effective
-from scyc.train import Engine, engine_for
+from scyc.train import Engine, engine_for, tally
 from scyc.train.memory import out_of_memory
 from scyc.train.precision import PRECISIONS
 
@@ -32,6 +32,7 @@ class Stack:
     net: nn.Module  # the first run's initial network: what is prunable, coupled, exempt
     masks: dict[str, Tensor]
     why_single: str = ""  # why the engine is not the one hoped for
+    watched: bool = False  # does somebody look after every single step?
     kept: dict[str, Tensor] = field(default_factory=dict)  # weights at the rewind's snapshot
     best: dict[str, Tensor] = field(default_factory=dict)  # weights at the first minimum of validation loss
     cycle: int = 0
@@ -61,9 +62,8 @@ def fresh_counters(runs: int) -> dict[str, Tensor]:  # each (runs,)
         "best_loss": torch.full((runs,), torch.inf, dtype=torch.float64),
         "best_accuracy": torch.zeros(runs, dtype=torch.float64),
         "best_step": torch.zeros(runs, dtype=torch.int64),
-        "train_loss": torch.zeros(runs, dtype=torch.float64),  # summed since the last evaluation
-        "diverged": torch.full((runs,), -1, dtype=torch.int64),  # the step, or -1
         "guarded": torch.zeros(runs, dtype=torch.bool),
+        **tally.fresh(runs),
     }
 
 

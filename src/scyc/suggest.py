@@ -35,7 +35,7 @@ def library() -> ModuleType:
             "q and beta are tuned with optuna, which is not installed; add it with the extra scyc[tune]"
         ) from None
     optuna.logging.set_verbosity(logging.WARNING)
-    return optuna
+    return optuna  # type: ignore[no-any-return]
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class Lines:
     def began(self, stack: Stack) -> None:
         self.pace.began_at(stack)
         again = f" from cycle {stack.cycle + 1}, step {stack.step}" if steps_of(stack) else ""
-        together = "in one stack" if stack.engine.name == "stacked" else "one at a time"
+        together = "one at a time" if stack.engine.name == "single" else "in one stack"
         self.said(f"{len(stack.runs)} runs {together}{again}")
 
     def stepped(self, stack: Stack) -> None:

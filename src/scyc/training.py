@@ -156,6 +156,7 @@ class Training:
         stack = self.started(job)
         if together and stack.engine.name == "single":
             return self.apart(job, stack.why_single)
+        stack.watched = self.measure is not None
         began = self.saved = time.monotonic()
         self.announce(stack, "resumed" if job.source else "started")
         with declared(stack.run.precision):

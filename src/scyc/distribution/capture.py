@@ -43,7 +43,7 @@ class Capture:
         self.net = copy.deepcopy(stack.net).to(stack.feed.device, stack.feed.dtype)
         self.keys = keyed_(self.net)
         self.weights = mask.weights(self.net)
-        self.each = vmap(self.one) if stack.engine.name == "stacked" else one_by_one(self.one)
+        self.each = one_by_one(self.one) if stack.engine.name == "single" else vmap(self.one)
         self.heard: list[tuple[str, Tensor, Tensor]] = []
         for name in activations(self.net):
             self.listen_(name, self.net.get_submodule(name))

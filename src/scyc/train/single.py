@@ -17,6 +17,7 @@ from scyc.prune import gradients
 from scyc.registry import nearest
 from scyc.train.dropout import keyed_
 from scyc.train.precision import autocast
+from scyc.train.tally import Counts, add_
 
 Tensors = Mapping[str, Tensor]
 T = TypeVar("T")
@@ -38,13 +39,15 @@ class Single:
     """K ordinary networks; what a stack does to a row, this does to a network."""
 
     name = "single"
+    pace = 1
 
     def __init__(self, net: nn.Module, optimizer: Part, feed: Feed, precision: str) -> None:
         if optimizer.name not in TORCH:
             raise nearest("torch optimizer", optimizer.name, TORCH)
-        self.nets = [copy.deepcopy(net).to(feed.device, feed.dtype) for _ in feed.row]
-        for net in self.nets:
-            self.keys = keyed_(net)
+        self.nets = [copy.deepcopy(net) for _ in feed.row]
+        for copied in self.nets:
+            self.keys = keyed_(copied)
+            copied.to(feed.device, feed.dtype)
         self.optimizer, self.feed, self.precision = optimizer, feed, precision
         self.optimizers: list[torch.optim.Optimizer] = []
         self.watched: list[list[Tensor]] = []  # per run: what has to stay finite
@@ -68,6 +71,11 @@ class Single:
             optimizer = TORCH[self.optimizer.name](net.parameters(), lr=0.0, **self.optimizer.fields)
             mask.attach_(optimizer, net, {name: m[k].to(self.feed.device) for name, m in masks.items()})
             self.optimizers.append(optimizer)
+
+    def steps_(self, cycle: int, first: int, lrs: Tensor, counts: Counts) -> None:
+        for step, rates in enumerate(lrs.T, first):
+            self.step_(cycle, step, rates)
+            add_(counts, self.finite, self.losses.cpu(), step + 1)
 
     def step_(self, cycle: int, step: int, lrs: Tensor) -> None:
         x, y = self.feed.train(cycle, step)
