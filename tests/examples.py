@@ -28,6 +28,7 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # kind -> name -> the fields
         "vgg16": {},
         "vgg19": {},
         "vgg19_light": {},
+        "vit": {},
     },
     "data": {
         "digits": {},
