@@ -3,14 +3,14 @@
 import platform
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from scyc.store.weights import encode
+from scyc.store.weights import Payload, encode
 
 BATCHES = (1, 64)  # images at once: one that waits for its answer, and many
 SECONDS = 2.0  # of measuring, per batch size
@@ -35,11 +35,16 @@ def costs(nets: Sequence[nn.Module], images: Tensor) -> list[Cost]:
         Cost(
             sum(p.numel() for p in net.parameters()),
             flops(net, images[:1]),
-            encode(net.state_dict(), {}).size,
+            payload(net.state_dict()).size,
             {batch: times[k] for batch, times in timed.items()},
         )
         for k, net in enumerate(nets)
     ]
+
+
+def payload(tensors: Mapping[str, Tensor]) -> Payload:
+    """A safetensors file as other programs expect it: they look for the format's name."""
+    return encode(tensors, {"format": "pt"})
 
 
 def repeated(images: Tensor, count: int) -> Tensor:

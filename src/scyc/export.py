@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from scyc import mask, onnx
-from scyc.cost import BATCHES, machine, milliseconds, repeated
+from scyc.cost import BATCHES, machine, milliseconds, payload, repeated
 from scyc.registry import nearest
 from scyc.store import files
-from scyc.store.weights import encode
 from scyc.trained import Trained
 
 Facts = dict[str, Any]
@@ -28,7 +27,7 @@ def state(net: nn.Module) -> dict[str, Tensor]:
 
 
 def safetensors_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    return b"".join(encode(tensors, {"format": "pt"}))
+    return b"".join(payload(tensors))
 
 
 def torch_bytes(tensors: Mapping[str, Tensor]) -> bytes:

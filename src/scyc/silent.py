@@ -1,13 +1,13 @@
 """Channels that are exactly zero whatever a network sees, and the network without them."""
 
 import copy
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from scyc.onnx import root
+from scyc.train.engine import first_line
 
 Conv = nn.modules.conv._ConvNd
 Norm = nn.modules.batchnorm._BatchNorm | nn.modules.instancenorm._InstanceNorm
@@ -25,16 +25,9 @@ def library() -> Any:
 
 def silent(module: nn.Linear | Conv | Norm) -> Tensor:  # (channels,) bool
     """Which channels this layer puts out as exact zeros: by itself, or as the BatchNorm that follows."""
-    rows = module.weight.detach()
-    return (
-        (rows == 0).flatten(1).all(1) & zero(module.bias, len(rows))
-        if rows.dim() > 1
-        else zero(rows) & zero(module.bias)
-    )
-
-
-def zero(vector: Tensor | None, count: int = 0) -> Tensor:
-    return torch.ones(count, dtype=torch.bool) if vector is None else vector.detach() == 0
+    weight = module.weight.detach()
+    zeros = (weight == 0).view(len(weight), -1).all(1)
+    return zeros if module.bias is None else zeros & (module.bias.detach() == 0)
 
 
 def filters(net: nn.Module) -> tuple[int, int]:
@@ -48,15 +41,22 @@ def without_silent(net: nn.Module, images: Tensor) -> nn.Module:
     torch_pruning = library()
     narrow = copy.deepcopy(net).requires_grad_()
     try:
-        graph = torch_pruning.DependencyGraph().build_dependency(narrow, example_inputs=images[:2])
-        groups = list(graph.get_all_groups(root_module_types=[Conv, nn.Linear]))
-        for group, channels in [(group, removable(graph, group)) for group in groups]:
-            if channels:
-                first = group[0].dep
-                graph.get_pruning_group(first.target.module, first.handler, channels).prune()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parameters that stand alone: see `speaking`
+            remove_(torch_pruning.DependencyGraph().build_dependency(narrow, example_inputs=images[:2]))
     except Exception as error:  # it refuses networks in many ways
-        raise ValueError(f"torch-pruning cannot follow this network: {root(error)}; nothing was removed") from error
+        raise ValueError(
+            f"torch-pruning cannot follow this network: {first_line(error)}; nothing was removed"
+        ) from error
     return narrow
+
+
+def remove_(graph: Any) -> None:
+    groups = list(graph.get_all_groups(root_module_types=[Conv, nn.Linear]))
+    for group, channels in [(group, removable(graph, group)) for group in groups]:
+        if channels:
+            first = group[0].dep
+            graph.get_pruning_group(first.target.module, first.handler, channels).prune()
 
 
 def removable(graph: Any, group: Iterable[Any]) -> list[int]:
