@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,15 +40,30 @@ def without_silent(net: nn.Module, images: Tensor) -> nn.Module:
     """A narrower copy: a channel goes where every layer that writes it, all members of a sum included, is silent."""
     torch_pruning = library()
     narrow = copy.deepcopy(net).requires_grad_()
+    slopes = {name: module for name, module in narrow.named_modules(remove_duplicate=False) if one_slope(module)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parameters that stand alone: see `speaking`
+            replace_(
+                narrow, {name: nn.ReLU() for name in slopes}
+            )  # its slope's own reshaping would be taken for data's
             remove_(torch_pruning.DependencyGraph().build_dependency(narrow, example_inputs=images[:2]))
+            replace_(narrow, slopes)
+        narrow(images[:2])
     except Exception as error:  # it refuses networks in many ways
         raise ValueError(
             f"torch-pruning cannot follow this network: {first_line(error)}; nothing was removed"
         ) from error
     return narrow
+
+
+def one_slope(module: nn.Module) -> bool:
+    return isinstance(module, nn.PReLU) and module.num_parameters == 1
+
+
+def replace_(net: nn.Module, modules: Mapping[str, nn.Module]) -> None:
+    for name, module in modules.items():
+        net.set_submodule(name, module)
 
 
 def remove_(graph: Any) -> None:

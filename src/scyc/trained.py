@@ -130,5 +130,6 @@ def apart(one: Tensor, other: Tensor) -> float:
     """The largest difference, relative to the largest value of `other` where that is above 1; NaN is infinite."""
     if one.shape != other.shape:
         return float("inf")
-    off = (one.double() - other.double()).abs().max() / max(1.0, float(other.abs().max()))
+    one, other = one.detach().double(), other.detach().double()
+    off = (one - other).abs().max() / max(1.0, float(other.abs().max()))
     return float(off.nan_to_num(torch.inf, torch.inf))
