@@ -47,6 +47,12 @@ def test_scattered_zeros_are_refused_with_the_figures(tmp_path: Path) -> None:
     assert "\n" not in said
 
 
+def test_a_network_without_convolutions_is_not_told_to_prune_filters(tmp_path: Path) -> None:
+    store, id = kept(tmp_path)
+    with pytest.raises(ValueError, match=r"on ordinary hardware; it has no filters$"):
+        shrink.shrunk(trained(store, id, ()))
+
+
 def test_a_dense_network_has_nothing_to_remove(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"nothing can be removed: none of its \d+ filters is pruned"):
         shrink.shrunk(opened(tmp_path, cycles=1))
@@ -106,7 +112,7 @@ def test_the_words_count_the_filters(tmp_path: Path) -> None:
     pruned = sum(int((m.weight.flatten(1) == 0).all(1).sum()) for m in convs[0])
     stay = pruned - (total - left)
     assert stay > 0
-    said = f"{pruned} of {total} filters are pruned, {total - left} are removed; {stay} stay, since they feed sums"
+    said = f"{pruned} of {total} filters are pruned, {total - left} are removed; {stay} stay, since filters"
     assert shrink.words(found)[0].startswith(said)
 
 

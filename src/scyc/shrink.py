@@ -61,7 +61,8 @@ def hopeless(trained: Trained) -> str:
     """Why no filter can go, where that is known without looking at how layers hang together."""
     total, silent = filters(trained.net)
     if trained.run.pruning.unit.name == "weight":
-        return f"unit 'weight' scatters its zeros: {zeros(trained)}; prune with unit 'filter'"
+        remedy = "prune with unit 'filter'" if total else "it has no filters"
+        return f"unit 'weight' scatters its zeros: {zeros(trained)}; {remedy}"
     return "" if silent else f"none of its {total} filters is pruned"
 
 
@@ -72,7 +73,7 @@ def reason(trained: Trained) -> str:
             f"{silent} filters are zero, but the model does not say in `prune_coupled` which bias and BatchNorm go "
             "with them, so their channels still speak"
         )
-    return f"{silent} filters are zero, but each feeds a sum in which another one is not"
+    return f"{silent} filters are zero, but what is not zero writes the same channels (sums)"
 
 
 def table(found: Shrunk) -> Grid:
@@ -93,7 +94,7 @@ def table(found: Shrunk) -> Grid:
 
 def words(found: Shrunk) -> list[str]:
     (total, pruned), (left, stay) = filters(found.trained.net), filters(found.net)
-    stays = f"; {stay} stay, since they feed sums that other filters feed too" if stay else ""
+    stays = f"; {stay} stay, since filters that are not pruned write the same channels (sums)" if stay else ""
     images = len(found.trained.images())
     return [
         f"{pruned} of {total} filters are pruned, {total - left} are removed{stays}",
