@@ -41,3 +41,13 @@ def test_a_network_of_twice_the_work_takes_longer_and_both_take_turns(monkeypatc
 
 def test_images_are_repeated_up_to_a_batch() -> None:
     assert cost.repeated(torch.tensor([1, 2, 3]), 5).tolist() == [1, 2, 3, 1, 2]
+
+
+def test_times_are_short_words() -> None:
+    assert [cost.in_words(value) for value in (0.02183, 1.5, 99.4, 100.2, 1234.5)] == [
+        "0.0218",
+        "1.5",
+        "99.4",
+        "100",
+        "1,234",
+    ]

@@ -74,6 +74,10 @@ def milliseconds(nets: Sequence[nn.Module], x: Tensor) -> list[float]:
     return [statistics.median(own) for own in times]
 
 
+def in_words(milliseconds: float) -> str:
+    return f"{milliseconds:.3g}" if milliseconds < 100 else f"{milliseconds:,.0f}"
+
+
 def machine() -> str:
     threads = torch.get_num_threads()
     return f"CPU {platform.machine()}, {threads} thread{'s' if threads > 1 else ''}"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from scyc import mask, onnx
-from scyc.cost import BATCHES, machine, milliseconds, payload, repeated
+from scyc.cost import BATCHES, in_words, machine, milliseconds, payload, repeated
 from scyc.registry import nearest
 from scyc.store import files
 from scyc.trained import Trained
@@ -129,10 +129,10 @@ def zeros(trained: Trained) -> str:
         weight = twin.get_parameter(name)
         weight.copy_(torch.where(trained.masks[name], weight, 0.01 * torch.randn_like(weight)))
     images = repeated(trained.images(), BATCHES[-1])
-    ours, theirs = milliseconds([trained.net, twin], images)
+    ours, theirs = map(in_words, milliseconds([trained.net, twin], images))
     share, many = 100 * (1 - mask.density(trained.masks, names)), f"a batch of {len(images)}"
     return (
-        f"{share:.1f} % of the prunable weights are zero and stay there: {many} takes {ours:.3g} ms, {theirs:.3g} ms "
+        f"{share:.1f} % of the prunable weights are zero and stay there: {many} takes {ours} ms, {theirs} ms "
         f"without a single zero ({machine()}); {ADVICE[trained.run.pruning.unit.name == 'filter']}"
     )
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scyc.config import part
-from scyc.cost import Cost, costs, machine
+from scyc.cost import Cost, costs, in_words, machine
 from scyc.draw import seeded
 from scyc.export import form, place, sheet, sheet_of, together, zeros
 from scyc.report.table import Grid
@@ -88,7 +88,7 @@ def table(found: Shrunk) -> Grid:
     grid += [[what, f"{a:,}", f"{b:,}", f"{a / b:.2f}"] for what, a, b in sizes]
     for batch, a in one.milliseconds.items():
         b = other.milliseconds[batch]
-        grid.append([f"ms, {batch} image{'s' if batch > 1 else ''}", f"{a:.3g}", f"{b:.3g}", f"{a / b:.2f}"])
+        grid.append([f"ms, {batch} image{'s' if batch > 1 else ''}", in_words(a), in_words(b), f"{a / b:.2f}"])
     return grid
 
 
