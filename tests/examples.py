@@ -5,13 +5,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from scyc import sweep
 from scyc.cycle import Pulse, cycles
 from scyc.data import Dataset, Images
 from scyc.data.digits import digits
+from scyc.experiment import experiment
 from scyc.run import Run, run_from
 from scyc.stack import Record, Stack, start
+from scyc.store.runs import Store
+from scyc.training import Control, Options, Training
 
 EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # kind -> name -> the fields it needs
     "peak": {"fixed": {"lr": 0.1}, "scyc": {"eps": 0.03, "delta": 0.04, "q": 1.0, "beta": 5.0}},
@@ -28,6 +33,7 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # kind -> name -> the fields
         "vgg16": {},
         "vgg19": {},
         "vgg19_light": {},
+        "vit": {},
     },
     "data": {
         "digits": {},
@@ -97,6 +103,26 @@ def finished(stack: Stack, pulse: Pulse = nothing) -> list[list[Record]]:
     for _ in cycles(stack, pulse):
         pass
     return stack.history
+
+
+def kept(root: Path, keep: str = "last", engine: str = "auto", **changes: Any) -> tuple[Store, str]:
+    """The small run, with some of its keys replaced, trained to its end in a store."""
+    config = {**SMALL, **changes}
+    schedule = {name: config.pop(name) for name in ("peak", "shape")}
+    one = experiment({"run": config, "schedules": {"one": schedule}}, "small", seeds="1", trust=True)
+    found, store = sweep.datasets(one, (), trust=True), Store(root)
+    ids = sweep.identities(one, found)
+    sweep.register(store, one, ids, found)
+    options = Options(torch.device("cpu"), engine, keep=keep)
+    Training(store, found, options, Control()).train(sweep.by_id(one, ids))
+    return store, ids["one"][0]
+
+
+def colour_file(folder: Path, side: int = 8) -> str:
+    """The colour images as a file of the user's own; its path."""
+    images = colour(side=side).train
+    np.savez(folder / "own.npz", images=images.images.numpy(), labels=images.labels.numpy())
+    return str(folder / "own.npz")
 
 
 def each(records: Sequence[Sequence[Mapping[str, Any]]], pick: Callable[[Mapping[str, Any]], Any]) -> list[Any]:

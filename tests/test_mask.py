@@ -209,6 +209,36 @@ def test_convolution_and_linear_weights_are_prunable_unless_exempt() -> None:
     assert mask.prunable(nn.Linear(2, 3)) == ["weight"]
 
 
+def test_the_projections_of_torchs_attention_are_linear_weights() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16)
+    assert mask.prunable(layer) == [
+        "self_attn.in_proj_weight",
+        "self_attn.out_proj.weight",
+        "linear1.weight",
+        "linear2.weight",
+    ]
+    apart = nn.MultiheadAttention(8, 2, kdim=6, vdim=4, add_bias_kv=True)  # biases are not weights
+    assert mask.prunable(apart) == ["q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"]
+
+
+def test_pruned_projections_of_torchs_attention_are_zero_after_every_step_and_in_both_of_its_forward_passes() -> None:
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    masks = prune.step(layer, mask.ones_like(layer), scope="layer", amount=0.5)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01, weight_decay=0.1)
+    mask.attach_(optimizer, layer, masks)
+    for _ in range(3):
+        optimizer.zero_grad()
+        layer(torch.randn(4, 5, 8)).square().mean().backward()
+        optimizer.step()
+        assert not layer.self_attn.in_proj_weight[~masks["self_attn.in_proj_weight"]].any()
+    assert int(masks["self_attn.in_proj_weight"].sum()) == 96  # half of 3 * 8 * 8
+    x = torch.randn(4, 5, 8)
+    slow = layer(x)
+    with torch.no_grad():  # torch takes another road here, with its own reading of the weights
+        torch.testing.assert_close(layer.eval()(x), slow)
+
+
 def test_masks_of_named_parameters() -> None:
     masks = mask.ones_like(Several(), ["conv.bias", "last.weight"])
     assert {name: m.tolist() for name, m in masks.items()} == {

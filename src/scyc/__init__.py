@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-MODULES = ("lr", "mask", "prune")
+MODULES = ("export", "lr", "mask", "prune", "shrink")
 NAMES = {
     "Experiment": "scyc.experiment",
     "Run": "scyc.run",
@@ -11,7 +11,7 @@ NAMES = {
     "load": "scyc.experiment",
     "collect": "scyc.report.rows",
 }
-__all__ = ["Experiment", "Run", "Store", "collect", "load", "lr", "mask", "prune"]
+__all__ = ["Experiment", "Run", "Store", "collect", "export", "load", "lr", "mask", "prune", "shrink"]
 
 
 def __getattr__(name: str) -> Any:

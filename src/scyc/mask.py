@@ -8,13 +8,21 @@ from torch.nn.utils import prune as torch_prune
 from torch.utils.hooks import RemovableHandle
 
 Masks = dict[str, Tensor]
-WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear)
+WEIGHTED: dict[type[nn.Module], tuple[str, ...]] = {
+    nn.modules.conv._ConvNd: ("weight",),
+    nn.Linear: ("weight",),
+    nn.MultiheadAttention: ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"),  # linear all of them
+}
 
 
 def weights(net: nn.Module) -> list[str]:
     """The names of all convolution and linear weights, in the order of the parameters; a tied weight stands once."""
     candidates = {
-        f"{prefix}.weight".lstrip(".") for prefix, module in net.named_modules() if isinstance(module, WEIGHTED)
+        f"{prefix}.{leaf}".lstrip(".")
+        for prefix, module in net.named_modules()
+        for kind, leaves in WEIGHTED.items()
+        if isinstance(module, kind)
+        for leaf in leaves
     }
     return [name for name, _ in net.named_parameters() if name in candidates]
 

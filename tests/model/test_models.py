@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scyc import mask
 from scyc.model import ACTIVATIONS, MODELS
 from scyc.model.grid import Grid
 
@@ -16,6 +17,7 @@ NARROW: dict[str, tuple[tuple[int, int, int], float]] = {  # input shape and wid
     "vgg16": ((3, 32, 32), 0.05),
     "vgg19": ((3, 32, 32), 0.05),
     "vgg19_light": ((3, 32, 32), 0.05),
+    "vit": ((3, 8, 8), 0.05),
 }
 
 
@@ -66,10 +68,10 @@ def test_every_layer_learns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-@pytest.mark.parametrize("fields", [{}, {"activation": "prelu"}], ids=str)
-def test_a_stack_of_two_trains_as_each_alone(name: str, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_a_stack_of_two_trains_as_each_alone(name: str, activation: str) -> None:
     torch.manual_seed(0)
-    nets = [narrow(name, **fields).double() for _ in range(2)]
+    nets = [narrow(name, activation=activation).double() for _ in range(2)]
     images = torch.randn(2, 6, *NARROW[name][0], dtype=torch.float64)  # (runs, batch, ...)
     labels = torch.arange(6) % 5
     params, buffers = torch.func.stack_module_state(nets)  # type: ignore[arg-type]
@@ -103,12 +105,27 @@ def test_dropout_is_built_only_when_used(name: str) -> None:
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 def test_activation_by_name_replaces_every_relu(name: str, activation: str) -> None:
     with torch.device("meta"):
-        plain, net = narrow(name), narrow(name, activation=activation)
+        plain, net = narrow(name, activation="relu"), narrow(name, activation=activation)
     kind = type(ACTIVATIONS[activation]())
     relus = [key for key, m in plain.named_modules() if isinstance(m, nn.ReLU)]
     assert relus
     assert [key for key, m in net.named_modules() if type(m) is kind] == relus  # one module per place, none shared
     assert not any(getattr(m, "inplace", False) for m in net.modules())
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_prelu_learns_one_slope_per_place_and_is_never_pruned(name: str) -> None:
+    with torch.device("meta"):
+        net, plain = narrow(name, activation="prelu"), narrow(name, activation="relu")
+    slopes = {f"{key}.weight" for key, module in net.named_modules() if isinstance(module, nn.PReLU)}
+    assert slopes == dict(net.named_parameters()).keys() - dict(plain.named_parameters()).keys()
+    assert {net.get_parameter(key).shape for key in slopes} == {(1,)}
+    assert mask.prunable(net) == mask.prunable(plain)
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_an_activation_leaves_zero_at_zero(activation: str) -> None:  # so a pruned filter stays silent behind it
+    assert ACTIVATIONS[activation]()(torch.zeros(3)).tolist() == [0.0] * 3
 
 
 def test_resize_is_bilinear_and_done_once() -> None:

@@ -70,7 +70,8 @@ def test_resnet20_reaches_the_printed_densities_with_its_classifier_exempt(compl
     assert 100 * (remaining + exempt) / sum(weights.values()) == pytest.approx(printed, abs=0.06)
 
 
-def test_only_resnet20_exempts_anything() -> None:
+def test_only_resnet20_and_vit_exempt_anything() -> None:
     exempt = {name: on_meta(name, CIFAR, 10).prune_exempt for name in MODELS}
     assert exempt.pop("resnet20") == ("fc.weight",)
+    assert exempt.pop("vit") == ("embed.weight", "fc.weight")
     assert set(exempt.values()) == {()}

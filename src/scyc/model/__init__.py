@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from scyc.model import alexnet, mlp, resnet, vgg
+from scyc.model import alexnet, mlp, resnet, vgg, vit
 from scyc.model.activation import ACTIVATIONS
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
@@ -15,6 +15,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "vgg16": vgg.vgg16,
     "vgg19": vgg.vgg19,
     "vgg19_light": vgg.vgg19_light,
+    "vit": vit.vit,
 }
 
 __all__ = ["ACTIVATIONS", "MODELS"]

@@ -113,6 +113,10 @@ class Store:
             raise Integrity(f"{path}: is missing; restore it from a copy or remove the run to compute it again")
         return weights.load_tensors(path, sha256)
 
+    def states(self, id: str) -> list[str]:
+        """The names of the weights that a run keeps."""
+        return sorted(path.stem for path in self.known(id).glob("*.safetensors") if NAME.fullmatch(path.stem))
+
     def ids(self) -> list[str]:
         if not self.root.is_dir():
             return []

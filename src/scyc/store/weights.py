@@ -38,7 +38,8 @@ class Payload:
         yield self.header
         for tensor in self.tensors:
             if tensor.numel():
-                yield tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+                flat = tensor.cpu().contiguous().as_strided((tensor.numel(),), (1,))  # a lone value may have stride 0
+                yield flat.view(torch.uint8).numpy().data
 
     def sha256(self) -> str:
         digest = hashlib.sha256()

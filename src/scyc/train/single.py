@@ -125,7 +125,9 @@ class Single:
     @torch.no_grad()
     def evaluate_one(self, k: int, weights: Tensors, x: Tensor, y: Tensor) -> Tensor:  # (2,) float64
         """Summed loss and right answers."""
-        net, state = self.nets[k].eval(), {name: tensor[k] for name, tensor in weights.items()}
+        net = self.nets[k].eval()
+        own = dict(net.named_parameters()) | dict(net.named_buffers())  # a tied weight stands once
+        state = {name: tensor[k] for name, tensor in weights.items() if name in own}
         with autocast(self.precision, self.feed.device):
             pieces = torch.split(x, IN_CACHE if x.device.type == "cpu" else len(x))
             logits = torch.cat([torch.func.functional_call(net, state, (piece,)) for piece in pieces])

@@ -108,7 +108,7 @@ class Stacked:
 
     def sound(self, new: Tensor, buffers: Tensors, losses: Tensor) -> Tensor:  # (runs,) bool
         """Which runs this step leaves finite: infinity and NaN survive a sum, so one number per run tells."""
-        watched = [buffers[name].flatten(1) for name in self.watched]
+        watched = [buffers[name].reshape(len(new), -1) for name in self.watched]
         return torch.isfinite(sum((part.sum(1) for part in (*watched, new)), losses))
 
     @torch.no_grad()
