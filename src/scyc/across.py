@@ -38,8 +38,10 @@ def agreed(masks: Mapping[str, Tensor]) -> None:
         )
 
 
-def digest(masks: Mapping[str, Tensor]) -> str:
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """Sha256 of names and content."""
     content = hashlib.sha256()
-    for name in sorted(masks):
-        content.update(name.encode() + masks[name].cpu().numpy().tobytes())
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous().view(-1).view(torch.uint8)  # numpy has no bfloat16
+        content.update(name.encode() + value.numpy().tobytes())
     return content.hexdigest()

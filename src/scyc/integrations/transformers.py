@@ -2,13 +2,15 @@
 
 from typing import Any, Unpack
 
+from torch import nn
 from torch.optim import Optimizer
 
+from scyc.across import digest
 from scyc.integrations.one_fit import OneFit
 from scyc.lr import Schedule, ScheduleLR
 from scyc.mask import Masks
 from scyc.method import Choices, Method
-from scyc.pruner import Record
+from scyc.pruner import Record, tensors
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -22,18 +24,29 @@ class CarryingLR(ScheduleLR):
     def __init__(self, optimizer: Optimizer, fit: OneFit) -> None:
         super().__init__(optimizer, fit.schedule, cycle=0, amount=fit.method.amount)
         self.fit = fit
+        self.weights: str | None = None  # those that a loaded state was saved with
 
     def state_dict(self) -> dict[str, Any]:
         own = {key: value for key, value in super().state_dict().items() if key != "fit"}
-        return own | {"pruning": self.fit.state_dict()}
+        return own | {"pruning": self.fit.state_dict(), "weights": digest(tensors(self.fit.pruner.net))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         pruning = state_dict.get("pruning")
         if pruning is None:
             raise ValueError("the checkpoint has no masks: it was not saved with IterativePruning; start without it")
-        self.fit.loaded = pruning
+        self.fit.loaded, self.weights = pruning, state_dict["weights"]
         self.restart_(pruning["pruner"]["cycle"], pruning["pruner"]["history"][: pruning["pruner"]["cycle"]])
-        super().load_state_dict({key: value for key, value in state_dict.items() if key != "pruning"})
+        super().load_state_dict({key: state_dict[key] for key in state_dict if key not in ("pruning", "weights")})
+
+    def check(self, net: nn.Module) -> None:
+        """Refuse other weights than were saved: for a ViT, some versions of Transformers save under other names than
+        `resume_from_checkpoint` looks for, warn, and go on from where the network happens to be."""
+        saved, self.weights = self.weights, None
+        if saved is not None and digest(tensors(net)) != saved:
+            raise ValueError(
+                "the Trainer did not load the checkpoint's weights; build the network with "
+                "from_pretrained(CHECKPOINT) before resume_from_checkpoint"
+            )
 
 
 class IterativePruning(TrainerCallback):  # type: ignore[misc]  # nor need Transformers be installed
@@ -76,6 +89,7 @@ class IterativePruning(TrainerCallback):  # type: ignore[misc]  # nor need Trans
         if args.load_best_model_at_end:
             raise ValueError("load_best_model_at_end=True may load weights of an earlier cycle; set it to False")
         self.fit.begin_(of["model"])
+        of["lr_scheduler"].check(of["model"])
         control.should_training_stop |= self.fit.finished(state.epoch or 0)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
