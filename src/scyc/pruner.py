@@ -1,7 +1,7 @@
 """Iterative pruning beside somebody else's training: where it stands, what holds the weights, and how it goes on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -32,10 +32,10 @@ class Record:
 
     def row(self) -> dict[str, Any]:
         """As peaks that look at history see it: plain values, the numbers of the outcome beside the others."""
-        values = asdict(self) | {"masks": None, "outcome": None}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("outcome", "masks")}
         named = self.outcome if isinstance(self.outcome, Mapping) else {"outcome": self.outcome}
         outcome: dict[str, Any] = storable(named)
-        return {key: value for key, value in values.items() if value is not None} | outcome
+        return values | outcome
 
 
 class Pruner:
