@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -151,3 +151,11 @@ def test_the_reference_has_what_a_user_calls(site: dict[Path, Links]) -> None:
     assert set(scyc.__all__) - {"lr", "mask", "prune"} <= short
     ours = ["scyc.lr.Schedule", "scyc.lr.ScheduleLR", "scyc.mask.ones_like", "scyc.mask.attach_", "scyc.prune.step"]
     assert set(ours) <= reference.anchors
+
+
+def test_the_tables_of_fields_are_complete() -> None:
+    from scyc import Cycle, Method, Record
+
+    text = (DOCS / "reference.md").read_text()
+    tables = [re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) for part in text.split("| field | meaning |")[1:]]
+    assert tables == [[field.name for field in fields(kind)] for kind in (Method, Cycle, Record)]
