@@ -82,6 +82,7 @@ class Pruner:
         return self.scheduler
 
     def hold_(self, optimizer: Optimizer) -> None:
+        self.masks = self.placed(self.masks)  # the network may have moved since it was given
         handle = mask.attach_(optimizer, self.net, self.masks)
         self.handles = [handle, mask.unwrapped(optimizer).register_step_post_hook(self.count_)]
 
@@ -122,6 +123,10 @@ class Pruner:
         )
         self.history[self.cycle :] = [made.row()]
         return made
+
+    def placed(self, masks: Mapping[str, Tensor]) -> mask.Masks:
+        """Each mask on the device of its parameter."""
+        return {name: kept.to(self.net.get_parameter(name).device) for name, kept in masks.items()}
 
     # To the next
 
@@ -174,7 +179,7 @@ class Pruner:
         self.release_()
         self.cycle, self.step, self.guarded = state["cycle"], state["step"], state["guarded"]
         self.history = [dict(row) for row in state["history"]]
-        self.masks = {n: m.to(self.net.get_parameter(n).device, copy=True) for n, m in state["masks"].items()}
+        self.masks = self.placed(state["masks"])
         self.kept = {name: value.clone() for name, value in state["kept"].items()}
 
 

@@ -163,6 +163,12 @@ def test_what_would_lose_masks_is_refused_in_a_line(tmp_path: Path) -> None:
     other = trainer(tmp_path, vit(), IterativePruning(SCHEDULE, cycles=2, steps=4, rewind="init"), pictures())
     assert "state has method" in said_by(lambda: other.train(resume_from_checkpoint=path))
 
+    saving = {**saving, "save_only_model": True}
+    trainer(tmp_path / "bare", vit(), IterativePruning(SCHEDULE, cycles=2, steps=4), pictures(), **saving).train()
+    path = str(tmp_path / "bare" / "checkpoint-4")
+    other = trainer(tmp_path, vit(), IterativePruning(SCHEDULE, cycles=2, steps=4), pictures())
+    assert "the checkpoint has no scheduler.pt" in said_by(lambda: other.train(resume_from_checkpoint=path))
+
 
 def test_a_trainer_that_loads_other_weights_than_it_saved_is_refused(tmp_path: Path) -> None:
     """As transformers 5.23 does for a ViT, whose weights it saves under names that it does not look for."""

@@ -88,6 +88,8 @@ class IterativePruning(TrainerCallback):  # type: ignore[misc]  # nor need Trans
             )
         if args.load_best_model_at_end:
             raise ValueError("load_best_model_at_end=True may load weights of an earlier cycle; set it to False")
+        if state.global_step and self.fit.loaded is None:
+            raise ValueError("the checkpoint has no scheduler.pt, and so no masks; save with save_only_model=False")
         self.fit.begin_(of["model"])
         of["lr_scheduler"].check(of["model"])
         control.should_training_stop |= self.fit.finished(state.epoch or 0)
