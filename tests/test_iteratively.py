@@ -53,7 +53,12 @@ def steps(net: nn.Module, optimizer: torch.optim.Optimizer, scheduler: lr.Schedu
 
 def train(cycle: scyc.Cycle) -> None:
     optimizer = sgd(cycle.net)
+    assert_zero(cycle)  # as it is given
     steps(cycle.net, optimizer, cycle.attach_(optimizer))
+    assert_zero(cycle)
+
+
+def assert_zero(cycle: scyc.Cycle) -> None:
     for name, kept in cycle.masks.items():
         assert not cycle.net.get_parameter(name)[~kept].any()
 
@@ -272,8 +277,7 @@ def test_accumulation_clipping_and_bf16_with_a_scaler_that_leaves_steps_out() ->
             else:
                 rates.append(rate)
                 scheduler.step()
-            for name, kept in cycle.masks.items():
-                assert not cycle.net.get_parameter(name)[~kept].any()
+            assert_zero(cycle)
 
     net = start()
     cycles = pruning(net, train=scaled, cycles=3, rewind={"name": "step", "k": 2})

@@ -22,8 +22,13 @@ def starting(net: nn.Module, unit: str = "weight", *, where: Where | None = None
     """Masks that keep everything; with unit `filter`, the vectors that go with a filter have masks of their own."""
     masks = ones_like(net, where=where)
     require_units({name: net.get_parameter(name) for name in masks}, unit)
-    couplings = coupled(net) if unit == "filter" else {}
-    return masks | ones_like(net, [vector for name in masks for vector in couplings.get(name, ())])
+    return masks | vectors(net, masks) if unit == "filter" else masks
+
+
+def vectors(net: nn.Module, names: Iterable[str]) -> Masks:
+    """Masks that keep everything, for what goes with the filters of these layers."""
+    couplings = coupled(net)
+    return ones_like(net, [vector for name in names for vector in couplings.get(name, ())])
 
 
 def require_units(weights: Mapping[str, Tensor], unit: str) -> None:
@@ -71,7 +76,7 @@ def guarded_step(
     couplings = coupled(net) if unit == "filter" else {}
     made, guarded = pruned(
         {name: value[None] for name, value in scores.items()},
-        {name: mask[None] for name, mask in {**(starting(net, unit) if couplings else {}), **masks}.items()},
+        {name: mask[None] for name, mask in {**(vectors(net, masks) if couplings else {}), **masks}.items()},
         scope=SCOPE.find(scope),
         unit=UNIT.find(unit),
         amount=amount,
