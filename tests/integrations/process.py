@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import scyc
-from scyc import lr, mask, prune
+from scyc import across, lr, mask, prune
 
 torch.set_num_threads(1)
 SCHEDULE = lr.Schedule(peak=lr.SCyc(eps=0.05, delta=0.05, q=0, beta=3), shape=lr.Warmup(ramp=3))
@@ -65,6 +65,12 @@ def strangers() -> dict[str, Any]:
     with torch.no_grad():
         next(net.parameters()).add_(distributed.get_rank())
     return refused(lambda: trained(net, net, distributed.get_rank(), 2))
+
+
+def mean() -> dict[str, Any]:
+    """1 in the one process, 2 in the other."""
+    own = {"a": torch.full((2,), distributed.get_rank() + 1.0)}
+    return {"mean": across.averaged(own)["a"].tolist(), "own": own["a"].tolist()}
 
 
 def sharded() -> dict[str, Any]:
@@ -120,6 +126,20 @@ def accelerated() -> dict[str, Any]:
 
     records = list(scyc.prune_iteratively(net, train=train, schedule=SCHEDULE, amount=0.4, cycles=2))
     return {"rates": rates, "bad": sum(bad), "steps": [record.steps for record in records], "weights": digest(net)}
+
+
+def prepared_optimizer() -> dict[str, Any]:
+    """The loop of the design with what accelerate makes of an optimizer."""
+    from accelerate import Accelerator
+
+    net = network()
+    masks = prune.step(net, mask.ones_like(net), amount=0.5)
+    optimizer = Accelerator(cpu=True).prepare(torch.optim.SGD(net.parameters(), lr=1.0))
+    mask.attach_(optimizer, net, masks)
+    for parameter in net.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return {"zeros": sum(int((net.get_parameter(name) == 0).sum()) for name in masks)}
 
 
 def prepared_scheduler() -> dict[str, Any]:

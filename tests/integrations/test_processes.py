@@ -18,7 +18,8 @@ pytest.importorskip("lightning")
 pytestmark = pytest.mark.slow
 
 
-FUNCTIONS = ["ddp", "strangers", "sharded", "flattened", "accelerated", "prepared_scheduler", "lightning"]
+FUNCTIONS = ["ddp", "strangers", "mean", "sharded", "flattened", "accelerated", "prepared_optimizer"]
+FUNCTIONS += ["prepared_scheduler", "lightning"]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,14 @@ def test_fsdp_is_refused(found: Found, function: str) -> None:
         for said in result["refused"]:
             assert "is sharded by FSDP, and masks do not fit its shards; train with DDP" in said
             assert "\n" not in said
+
+
+def test_gradients_are_averaged(found: Found) -> None:
+    assert found["mean"] == [{"mean": [1.5, 1.5], "own": [1.0, 1.0]}, {"mean": [1.5, 1.5], "own": [2.0, 2.0]}]
+
+
+def test_masks_hold_under_an_optimizer_that_accelerate_wrapped(found: Found) -> None:
+    assert found["prepared_optimizer"] == [{"zeros": 150}] * 2  # of 300
 
 
 def test_accelerate_steps_the_schedule_once_per_step(found: Found) -> None:
