@@ -6,7 +6,7 @@ STAMP := .venv/.ready
 STAMP_ALL := .venv/.ready-all
 JOBS ?= 2
 
-.PHONY: env env-all demo test test-all torture lint types contract clean
+.PHONY: env env-all demo test test-all torture docs lint types contract clean
 
 env: $(STAMP)
 
@@ -35,6 +35,10 @@ test-all: env-all
 
 torture: env-all
 	$(BIN)/python -m pytest -n $(JOBS) -m torture --full
+
+docs: env-all
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo 'the guides and the reference: build/site/index.html'
 
 lint: env
 	$(BIN)/ruff format --check .

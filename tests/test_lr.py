@@ -400,6 +400,22 @@ def test_a_deep_copy_goes_on_alone() -> None:
     assert rates([copied], 5) == rates([scheduler], 5) == [SCHEDULES[2].lr(5, step, 0.2) for step in range(3, 8)]
 
 
+def test_restarted_it_is_the_scheduler_of_that_cycle() -> None:
+    """With the same optimizer, whose groups keep their ratios; also what the peak makes of history."""
+    scheduler = lr.ScheduleLR(optimizer(1.0, head=0.5), SCHEDULES[1], 0, 0.2)
+    rates([scheduler], 7)
+    scheduler.restart_(3)
+    fresh = lr.ScheduleLR(optimizer(1.0, head=0.5), SCHEDULES[1], 3, 0.2)
+    assert rates([scheduler], 5) == rates([fresh], 5)
+    assert scheduler.state_dict() == fresh.state_dict()
+    fresh.load_state_dict(through_json(scheduler.state_dict()))
+    by = lr.ScheduleLR(optimizer(), lr.Schedule(by_history, lr.Constant()), 0, 0.2)
+    by.restart_(1, [{"accuracy": 0.5}])
+    assert by.peak == 0.6
+    with pytest.raises(ValueError, match="cycle=-1 is not valid"):
+        scheduler.restart_(-1)
+
+
 def test_numpy_numbers_do_not_reach_the_state() -> None:
     schedule = lr.Schedule(lr.SCyc(*np.array([0.03, 0.04, 1, 5])), lr.Constant())
     state = saved(lr.ScheduleLR(optimizer(), schedule, 3, np.float64(0.2)).state_dict())

@@ -247,6 +247,20 @@ def test_masks_of_named_parameters() -> None:
     }
 
 
+def test_what_a_model_exempts_is_exempt_within_another() -> None:
+    outer = nn.Sequential(nn.Linear(2, 2), Several())
+    assert mask.prunable(outer) == ["0.weight", "1.conv.weight", "1.up.weight", "1.inner.0.weight"]
+
+
+def test_where_chooses_among_the_prunable() -> None:
+    net = Several()
+    assert list(mask.ones_like(net, where=lambda name, _: name != "up.weight")) == ["conv.weight", "inner.0.weight"]
+    assert list(mask.ones_like(net, where=lambda _, weight: weight.dim() == 2)) == ["inner.0.weight"]
+    assert list(mask.ones_like(net, ["last.weight", "up.weight"], where=lambda n, _: "last" in n)) == ["last.weight"]
+    with pytest.raises(ValueError, match=r"`where` chooses none of conv\.weight, up\.weight, inner\.0\.weight; let it"):
+        mask.ones_like(net, where=lambda name, _: "last" in name)
+
+
 def test_density_is_the_share_that_remains() -> None:
     masks = {"a": torch.tensor([[True, False], [False, False]]), "b": torch.tensor([True] * 6)}
     assert mask.density(masks) == 7 / 10

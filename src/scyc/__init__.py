@@ -5,13 +5,18 @@ from typing import Any
 
 MODULES = ("export", "lr", "mask", "prune", "shrink")
 NAMES = {
+    "Cycle": "scyc.iteratively",
     "Experiment": "scyc.experiment",
+    "Method": "scyc.method",
+    "Record": "scyc.pruner",
     "Run": "scyc.run",
     "Store": "scyc.store.runs",
     "load": "scyc.experiment",
     "collect": "scyc.report.rows",
+    "prune_iteratively": "scyc.iteratively",
 }
-__all__ = ["Experiment", "Run", "Store", "collect", "export", "load", "lr", "mask", "prune", "shrink"]
+__all__ = ["Cycle", "Experiment", "Method", "Record", "Run", "Store"]
+__all__ += ["collect", "export", "load", "lr", "mask", "prune", "prune_iteratively", "shrink"]
 
 
 def __getattr__(name: str) -> Any:

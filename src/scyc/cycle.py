@@ -177,7 +177,7 @@ def advance_(stack: Stack) -> None:
     trained = engine.weights()
     scores = scored(stack, trained)
     finite = engine.finite  # a run that is not stays as it is
-    couplings = getattr(stack.net, "prune_coupled", {}) if pruning.unit.name == "filter" else {}
+    couplings = mask.coupled(stack.net) if pruning.unit.name == "filter" else {}
     made, guarded = prune.pruned(
         scores,
         stack.masks,

@@ -1,7 +1,7 @@
 """Randomness as a function of what it is for: keyed by (purpose, seed, cycle, epoch or step), never a shared stream."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -29,6 +29,20 @@ def seeded(purpose: str, *numbers: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(purpose, *numbers))
         yield
+
+
+def stream() -> dict[str, Tensor]:
+    """Where torch's own random streams stand, on the CPU and on every CUDA device in use."""
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    return {"cpu": torch.get_rng_state(), **{f"cuda:{k}": state for k, state in enumerate(devices)}}
+
+
+def set_stream_(state: Mapping[str, Tensor]) -> None:
+    """Put them back; those of devices that are not here are left out."""
+    torch.set_rng_state(state["cpu"].cpu())
+    for k in range(torch.cuda.device_count()):
+        if f"cuda:{k}" in state:
+            torch.cuda.set_rng_state(state[f"cuda:{k}"].cpu(), k)
 
 
 def mixed(words: Tensor) -> Tensor:

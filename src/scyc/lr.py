@@ -159,14 +159,14 @@ def table(schedule: Schedule, cycles: int, steps: int, amount: float = 0.2) -> T
     return peaks[:, None] * torch.tensor([schedule.shape(step) for step in range(steps)], dtype=torch.float64)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON knows it, so that saved descriptions compare equal whatever wrote them."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"name": type(value).__name__} | {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {"name": type(value).__name__} | {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return float(value)  # a numpy float64 is a float too, but not to torch.load(weights_only=True)
     if value is None or isinstance(value, int | str):
@@ -195,8 +195,29 @@ class ScheduleLR(LRScheduler):
         lr = self.peak * float(self.schedule.shape(self.last_epoch))
         return [base * lr for base in self.base_lrs]
 
+    def restart_(self, cycle: int, history: History = ()) -> None:
+        """Begin another cycle with the same optimizer."""
+        _require(_whole(cycle, 0), "cycle", cycle, "a whole number: 0 (the dense network) or more")
+        self.peak, self.cycle = float(self.schedule.peak(cycle, self.amount, history)), cycle
+        self.last_epoch = -1
+        self._initial_step()  # as torch does when it builds one
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Looked at by `accelerator.prepare`, whose schedulers step once per process, too fast for this one."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            count = torch.distributed.get_world_size()
+            _require(
+                count == 1,
+                "accelerator.prepare(scheduler) with processes",
+                count,
+                "the scheduler as it is: accelerate would step it once per process; call scheduler.step() yourself "
+                "after every optimizer.step() where accelerator.sync_gradients",
+            )
+        return False
+
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"schedule": _plain(self.schedule)}
+        return super().state_dict() | {"schedule": plain(self.schedule)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state of the same schedule; also sets the optimizer's rates, so load order is free."""
@@ -210,12 +231,10 @@ class ScheduleLR(LRScheduler):
 
     def _check(self, state: Mapping[str, Any]) -> None:
         """Refuse the state of another schedule, cycle or amount, or of other parameter groups."""
-        own = self.state_dict()
-        for key in ("schedule", "cycle", "amount"):
-            if state.get(key) != own[key]:
-                raise ValueError(
-                    f"state has {key} {state.get(key)}, this scheduler {own[key]}; build it with the state's"
-                )
+        own = {"schedule": plain(self.schedule), "cycle": self.cycle, "amount": self.amount}
+        for key, value in own.items():
+            if state.get(key) != value:
+                raise ValueError(f"state has {key} {state.get(key)}, this scheduler {value}; build it with the state's")
         if not math.isclose(state["peak"], self.peak, rel_tol=1e-9):  # libraries differ in the last digit of exp
             raise ValueError(f"state has peak {state['peak']}, this scheduler {self.peak}; pass the same history")
         if len(state["base_lrs"]) != len(self.base_lrs):

@@ -1,11 +1,16 @@
 """Masks live outside the model: a dictionary from parameter names to boolean tensors, True where a weight remains."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as torch_prune
 from torch.utils.hooks import RemovableHandle
+
+from scyc.pruned_state import from_state_dict
+
+__all__ = ["Masks", "Where", "apply_", "attach_", "coupled", "density", "from_state_dict", "from_torch_", "held"]
+__all__ += ["ones_like", "prunable", "to_torch_", "weights"]
 
 Masks = dict[str, Tensor]
 WEIGHTED: dict[type[nn.Module], tuple[str, ...]] = {
@@ -13,6 +18,7 @@ WEIGHTED: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Linear: ("weight",),
     nn.MultiheadAttention: ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"),  # linear all of them
 }
+Where = Callable[[str, nn.Parameter], bool]  # (name, parameter): may it be pruned?
 
 
 def weights(net: nn.Module) -> list[str]:
@@ -28,21 +34,38 @@ def weights(net: nn.Module) -> list[str]:
 
 
 def prunable(net: nn.Module) -> list[str]:
-    """All convolution and linear weights but those the model exempts (its attribute `prune_exempt`)."""
-    exempt = getattr(net, "prune_exempt", ())
+    """All convolution and linear weights but those the model, or a model in it, exempts (attribute `prune_exempt`)."""
+    exempt = {
+        f"{prefix}.{name}".lstrip(".")
+        for prefix, module in net.named_modules()
+        for name in getattr(module, "prune_exempt", ())
+    }
     return [name for name in weights(net) if name not in exempt]
 
 
-def ones_like(net: nn.Module, names: Iterable[str] | None = None) -> Masks:
-    """Masks that keep everything, for the prunable weights or for the parameters named."""
-    parameters = dict(net.named_parameters())
+def coupled(net: nn.Module) -> dict[str, tuple[str, ...]]:
+    """What the model, or a model in it, says must be zeroed together with a filter (attribute `prune_coupled`)."""
+    return {
+        f"{prefix}.{name}".lstrip("."): tuple(f"{prefix}.{vector}".lstrip(".") for vector in vectors)
+        for prefix, module in net.named_modules()
+        for name, vectors in getattr(module, "prune_coupled", {}).items()
+    }
+
+
+def ones_like(net: nn.Module, names: Iterable[str] | None = None, *, where: Where | None = None) -> Masks:
+    """Masks that keep everything, for the prunable weights or for the parameters named; of these, those that `where`
+    chooses."""
+    parameters = whole(net)
     wanted = prunable(net) if names is None else list(names)
     missing = [name for name in wanted if name not in parameters]
     if missing:
         raise ValueError(
             f"{missing[0]!r} is no parameter of this network; it has {', '.join(list(parameters)[:8]) or 'none'}"
         )
-    return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in wanted}
+    chosen = [name for name in wanted if where is None or where(name, parameters[name])]
+    if wanted and not chosen:
+        raise ValueError(f"`where` chooses none of {', '.join(wanted[:8])}; let it return True for some of them")
+    return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in chosen}
 
 
 def density(masks: Mapping[str, Tensor], names: Iterable[str] | None = None) -> float:
@@ -55,9 +78,18 @@ def density(masks: Mapping[str, Tensor], names: Iterable[str] | None = None) -> 
     return sum(int(mask.sum()) for mask in chosen) / sum(mask.numel() for mask in chosen)
 
 
+def whole(net: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters by name; refuses those that FSDP flattens or shards, since masks have a parameter's own shape."""
+    parameters = dict(net.named_parameters())
+    for name, parameter in parameters.items():
+        if getattr(parameter, "_fsdp_flattened", False) or hasattr(parameter, "placements"):
+            raise ValueError(f"parameter {name!r} is sharded by FSDP, and masks do not fit its shards; train with DDP")
+    return parameters
+
+
 def held(net: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, tuple[nn.Parameter, Tensor]]:
     """Each masked parameter, by name, with where it is pruned; refuses masks that do not fit."""
-    parameters = dict(net.named_parameters())
+    parameters = whole(net)
     for name, mask in masks.items():
         if name not in parameters:
             raise ValueError(f"mask {name!r} fits no parameter of this network; make masks with mask.ones_like(net)")
@@ -78,6 +110,7 @@ def attach_(optimizer: torch.optim.Optimizer, net: nn.Module, masks: Mapping[str
     """Keep pruned weights at zero after every `optimizer.step()`; the handle's `remove()` ends it."""
     apply_(net, masks)
     pairs = held(net, masks).values()
+    optimizer = unwrapped(optimizer)
 
     @torch.no_grad()
     def hold(*_: object) -> None:
@@ -85,6 +118,12 @@ def attach_(optimizer: torch.optim.Optimizer, net: nn.Module, masks: Mapping[str
             parameter.masked_fill_(pruned, 0.0)
 
     return optimizer.register_step_post_hook(hold)
+
+
+def unwrapped(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer itself, where accelerate or Lightning wrapped it: theirs have no hooks."""
+    inner = getattr(optimizer, "optimizer", optimizer)
+    return inner if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
 def to_torch_(net: nn.Module, masks: Mapping[str, Tensor]) -> None:

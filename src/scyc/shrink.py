@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scyc import mask
 from scyc.config import part
 from scyc.cost import Cost, costs, in_words, machine
 from scyc.draw import seeded
@@ -68,7 +69,7 @@ def hopeless(trained: Trained) -> str:
 
 def reason(trained: Trained) -> str:
     silent = filters(trained.net)[1]
-    if not getattr(trained.net, "prune_coupled", {}):
+    if not mask.coupled(trained.net):
         return (
             f"{silent} filters are zero, but the model does not say in `prune_coupled` which bias and BatchNorm go "
             "with them, so their channels still speak"

@@ -47,6 +47,18 @@ def test_under_global_all_filters_compete_by_their_norms() -> None:
     assert masks["3.weight"].all()  # linear layers have no filters
 
 
+def test_layers_that_were_not_chosen_stay_whole_again_and_again() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 1))
+    net.prune_coupled = {"0.weight": ("0.bias", "1.weight", "1.bias"), "2.weight": ("2.bias",)}  # type: ignore[assignment]
+    masks = mask.ones_like(net, where=lambda name, _: name == "0.weight")
+    for left in (4, 2):
+        masks = prune.step(net, masks, unit="filter", amount=0.5)
+        assert set(masks) == {"0.weight", "0.bias", "1.weight", "1.bias"}
+        assert masks["0.bias"].sum() == left
+    assert net[2].weight.all()
+    assert list(prune.starting(net, "filter", where=lambda name, _: name == "2.weight")) == ["2.weight", "2.bias"]
+
+
 def test_a_filter_loses_all_of_its_weights_or_none() -> None:
     net = nn.Sequential(nn.Conv1d(3, 20, 5), nn.Conv3d(2, 30, 2))
     masks = prune.step(net, mask.ones_like(net), unit="filter", amount=0.5)

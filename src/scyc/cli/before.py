@@ -28,12 +28,13 @@ def lr(
     cycles: Cycles = None,
     scale: Scale = None,
     set_: Set = None,
+    trust: Trust = False,
 ) -> None:
     """The peak of every cycle, or the learning rate of every step of one, before paying for them."""
     from scyc import describe
     from scyc.report.table import aligned
 
-    experiment = loaded(preset, "1", cycles, scale, set_, None)
+    experiment = loaded(preset, "1", cycles, scale, set_, None, trust)
     print(aligned(describe.peaks(experiment) if cycle is None else list(describe.every_step(experiment, cycle))))
     for line in describe.remarks(experiment):
         print(line, file=sys.stderr)

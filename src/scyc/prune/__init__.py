@@ -6,27 +6,29 @@ import torch
 from torch import Tensor, nn
 
 from scyc.draw import generator
-from scyc.mask import Masks, apply_, held, prunable
+from scyc.mask import Masks, Where, apply_, coupled, held, ones_like, prunable
 from scyc.prune.group import SCOPE, SCOPES, UNIT, UNITS
 from scyc.prune.rewind import REWIND, REWINDS, Rewind
 from scyc.prune.score import SCORE, SCORES
 from scyc.prune.select import pruned
 
 __all__ = ["REWIND", "REWINDS", "SCOPE", "SCOPES", "SCORE", "SCORES", "UNIT", "UNITS", "Rewind"]
-__all__ += ["gradients", "pruned", "starting", "step"]
+__all__ += ["gradients", "guarded_step", "pruned", "starting", "step"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def starting(net: nn.Module, unit: str = "weight") -> Masks:
+def starting(net: nn.Module, unit: str = "weight", *, where: Where | None = None) -> Masks:
     """Masks that keep everything; with unit `filter`, the vectors that go with a filter have masks of their own."""
-    parameters = dict(net.named_parameters())
-    names = prunable(net)
-    require_units({name: parameters[name] for name in names}, unit)
-    if unit == "filter":
-        couplings = getattr(net, "prune_coupled", {})
-        names += [vector for name in names for vector in couplings.get(name, ())]
-    return {name: torch.ones_like(parameters[name], dtype=torch.bool) for name in names}
+    masks = ones_like(net, where=where)
+    require_units({name: net.get_parameter(name) for name in masks}, unit)
+    return masks | vectors(net, masks) if unit == "filter" else masks
+
+
+def vectors(net: nn.Module, names: Iterable[str]) -> Masks:
+    """Masks that keep everything, for what goes with the filters of these layers."""
+    couplings = coupled(net)
+    return ones_like(net, [vector for name in names for vector in couplings.get(name, ())])
 
 
 def require_units(weights: Mapping[str, Tensor], unit: str) -> None:
@@ -47,6 +49,21 @@ def step(
     rng: torch.Generator | None = None,
 ) -> Masks:
     """The masks after one more pruning of this network; the weights that go are set to zero in it."""
+    return guarded_step(net, masks, score=score, scope=scope, unit=unit, amount=amount, grads=grads, rng=rng)[0]
+
+
+def guarded_step(
+    net: nn.Module,
+    masks: Mapping[str, Tensor],
+    *,
+    score: str,
+    scope: str,
+    unit: str,
+    amount: float,
+    grads: Mapping[str, Tensor] | None = None,
+    rng: torch.Generator | None = None,
+) -> tuple[Masks, bool]:  # the new masks; did the guard act?
+    """What `step` does, and whether the guard had to keep the last weight of a layer."""
     if not masks:
         raise ValueError("no masks; make them with mask.ones_like(net)")
     parameters = {name: parameter for name, (parameter, _) in held(net, masks).items()}
@@ -56,10 +73,10 @@ def step(
     weights = {name: parameters[name].detach() for name in names}
     require_units(weights, unit)
     scores = SCORE.find(score)(weights, grads or {}, rng or generator("score", 0, 0))
-    couplings = getattr(net, "prune_coupled", {}) if unit == "filter" else {}
-    made, _ = pruned(
+    couplings = coupled(net) if unit == "filter" else {}
+    made, guarded = pruned(
         {name: value[None] for name, value in scores.items()},
-        {name: mask[None] for name, mask in {**(starting(net, unit) if couplings else {}), **masks}.items()},
+        {name: mask[None] for name, mask in {**(vectors(net, masks) if couplings else {}), **masks}.items()},
         scope=SCOPE.find(scope),
         unit=UNIT.find(unit),
         amount=amount,
@@ -67,7 +84,7 @@ def step(
     )
     fresh = {name: mask[0] for name, mask in made.items()}
     apply_(net, fresh)
-    return fresh
+    return fresh, bool(guarded)
 
 
 def gradients(net: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], loss: Loss) -> dict[str, Tensor]:
