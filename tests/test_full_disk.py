@@ -93,7 +93,8 @@ def test_a_full_disk_at_any_write_loses_nothing(
     every = writes(folder)
     undisturbed = journals(folder / "disk/runs")
     assert len(undisturbed) == 2
-    chosen = sorted({every * k // size(4, 50) for k in range(size(4, 50))})
+    count = size(4, every)
+    chosen = [every * k // count for k in range(count)]
     refused = fallen = 0
     for number in chosen:
         subprocess.run(["rm", "-r", "disk/runs"], cwd=folder, check=True)
