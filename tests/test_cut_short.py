@@ -81,7 +81,9 @@ def test_a_truncated_journal_is_its_first_lines_and_the_torn_one_is_said(
             with caplog.at_level(logging.WARNING):
                 found = load(id)
             lines = data.splitlines()
-            whole = sum(cut.startswith(b"\n".join(lines[: n + 1])) for n in range(len(lines)))  # a newline may be missing
+            whole = sum(
+                cut.startswith(b"\n".join(lines[: n + 1])) for n in range(len(lines))
+            )  # a newline may be missing
             assert found == rows[:whole]
             torn = cut not in (b"\n".join(lines[:whole]), b"\n".join([*lines[:whole], b""]))
             assert caplog.messages == [f"{path}: its last line was never finished and is left out"] * torn
