@@ -1,4 +1,4 @@
-"""One flipped bit anywhere in what a training left behind: nothing loads silently, and the older generation takes over."""
+"""One flipped bit in what a training left behind: nothing loads silently, and the older generation takes over."""
 
 import random
 import re

@@ -37,7 +37,7 @@ def test_another_key_builds_anew_and_replaces(tmp_path: Path) -> None:
 def test_a_flipped_bit_anywhere_is_never_believed(
     tmp_path: Path, size: Callable[[int, int], int], figure: Callable[[str], None]
 ) -> None:
-    """The cache that ImageNet-200 has: the bit may make it the file of other pictures, which is no damage to speak of."""
+    """ImageNet-200's cache; a bit may make it the file of other pictures, which is no damage to speak of."""
     cached([tmp_path], "set", "k", lambda: dataset(7))
     file, draw, aloud, count = tmp_path / "set.safetensors", random.Random(0), 0, size(150, 2000)
     whole = file.read_bytes()
