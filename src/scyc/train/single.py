@@ -1,6 +1,7 @@
 """The readable reference: one network and one torch optimizer per run; runs share nothing but their batches."""
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -66,7 +67,7 @@ class Single:
         for k, net in enumerate(self.nets):
             net.load_state_dict({name: tensor[k] for name, tensor in weights.items()})
             statistics = [b for b in net.buffers() if b.is_floating_point() and bool(b.isfinite().all())]
-            self.watched.append([*net.parameters(), *statistics])
+            self.watched.append([*(p.detach() for p in net.parameters()), *statistics])
             self.before.append([(tensor, torch.empty_like(tensor)) for tensor in net.state_dict().values()])
             optimizer = TORCH[self.optimizer.name](net.parameters(), lr=0.0, **self.optimizer.fields)
             optimizer.register_step_post_hook(partial(self.look_, k))  # before the masks hide what is not finite
@@ -115,7 +116,7 @@ class Single:
 
     def sound(self, k: int) -> bool:
         """Infinity and NaN survive a sum, so one number tells of loss, weights and statistics."""
-        return bool(torch.isfinite(sum((t.detach().sum() for t in self.watched[k]), self.losses[k])))
+        return math.isfinite(float(sum((tensor.sum() for tensor in self.watched[k]), self.losses[k])))
 
     def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
         sums, rows = torch.zeros(2, len(self.nets), dtype=torch.float64), 0
