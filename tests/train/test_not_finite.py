@@ -1,4 +1,4 @@
-"""NaN and infinity in the loss or in one gradient, and rates that explode: one run stops in that step, no other moves."""
+"""NaN and infinity in the loss or in one gradient, and exploding rates: one run stops in that step, no other does."""
 
 import math
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def followed(stack: Stack) -> dict[tuple[int, int], dict[str, Tensor]]:
 
 
 def assert_stopped(stack: Stack, sane: Stack, seen: Any, expected: Any) -> None:
-    """The sick run has what it had before the step, and says which it was; the others have what they have without it."""
+    """The sick run has what it had before the step, and says which it was; the others are as they are without it."""
     sick = stack.history[SICK][-1]
     assert (sick["cycle"], sick["diverged"]) == (WHEN[0], WHEN[1] + 1)
     assert "test_accuracy" not in sick
