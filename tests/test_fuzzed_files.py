@@ -26,7 +26,7 @@ PIECES = st.sampled_from(
         "", "\n", '"', "'", "[", "]", "{", "}", "=", ",", ".", ":", "#", "\\", "\\u0000", "\\ud800",
         "\0", "\ufeff", "\u2028", "\x1b[2J", "\r", "\r\n", "true", "null", "nan", "NaN", "-inf", "Infinity",
         "1e999", "1e-400", "-1", "0", "9" * 30, "1" + "0" * 5000, "0x7f", "1_000", "1979-05-27T07:32:00Z",
-        "ä/ö ü.npz", "../../x", "os:getcwd", "[" * 3000, "steps", "[run]", "[run.peak]", '"run"', '"seeds"', "steps = 3\n",
+        "ä/ö ü.npz", "../../x", "os:getcwd", "[" * 3000, "steps", "[run]", "[run.peak]", "steps = 3\n",
         "steps = nan\n", '"lr": 1e999,', "batch = 99999999999999999999\n", 'seeds = "0-99999999"\n', "[[run]]\n",
         "seeds = -1\n", "[schedules.a]\n", 'published = "table-a"\n', 'x = """', "'''",
     ]
