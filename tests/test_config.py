@@ -498,23 +498,23 @@ def fuzzed(values: st.SearchStrategy[Any], count: int) -> Counter[str]:
 
 @pytest.mark.torture
 def test_what_is_nearly_a_configuration_is_taken_or_refused_in_one_line(size: Size, figure: Figure) -> None:
-    outcomes = fuzzed(RUNS, size(200, 8_000))
-    assert min(outcomes["taken"], outcomes["refused"]) > size(200, 8_000) / 20
+    outcomes = fuzzed(RUNS, size(200, 6_000))
+    assert min(outcomes["taken"], outcomes["refused"]) > size(200, 6_000) / 20
     figure(f"nearly configurations: {dict(outcomes)}")
 
 
 @pytest.mark.torture
 def test_junk_is_refused_in_one_line(size: Size, figure: Figure) -> None:
     over = st.dictionaries(st.sampled_from(KEYS) | WORDS, JUNK, min_size=1, max_size=5)
-    outcomes = fuzzed(over.map(lambda junk: {**SMALL, **junk}), size(200, 8_000))
-    assert outcomes["refused"] > size(200, 8_000) / 2
+    outcomes = fuzzed(over.map(lambda junk: {**SMALL, **junk}), size(200, 4_000))
+    assert outcomes["refused"] > size(200, 4_000) / 2
     figure(f"junk over a configuration: {dict(outcomes)}")
 
 
 @pytest.mark.torture
 def test_any_override_is_taken_or_refused_in_one_line(size: Size, figure: Figure) -> None:
     path = st.lists(st.sampled_from(KEYS) | WORDS, min_size=1, max_size=3).map(".".join)
-    outcomes = fuzzed(st.builds(lambda place, value: f"{place}={value}", path, NUMBERS | WORDS), size(200, 14_000))
+    outcomes = fuzzed(st.builds(lambda place, value: f"{place}={value}", path, NUMBERS | WORDS), size(200, 20_000))
     assert outcomes["refused"]
     figure(f"overrides by --set: {dict(outcomes)}")
 
