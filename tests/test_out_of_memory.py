@@ -72,7 +72,11 @@ def near(one: Path, other: Path) -> None:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("error", RAISED.values(), ids=RAISED)
+@pytest.mark.parametrize(
+    "error",
+    [pytest.param(error, marks=[] if name == "torch's own" else pytest.mark.slow) for name, error in RAISED.items()],
+    ids=RAISED,
+)
 def test_a_stack_that_does_not_fit_is_split_and_goes_on(folder: Path, error: Callable[[], BaseException]) -> None:
     assert command(folder, [*WORDS, "--root", "calm"]).code == 0
     said = command(folder, WORDS, raising(error, most=2, at=6))
@@ -89,6 +93,7 @@ def test_a_stack_that_does_not_fit_is_split_and_goes_on(folder: Path, error: Cal
     near(folder / "runs", folder / "calm")
 
 
+@pytest.mark.slow
 @pytest.mark.torture
 def test_where_not_even_one_run_fits_it_says_so_and_stays_unfinished(folder: Path) -> None:
     said = command(folder, WORDS, raising(RAISED["torch's own"], most=0, at=0))
