@@ -7,23 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from command import command
+from command import TINY, command
 from scyc.store.runs import Store
 from scyc.train.memory import out_of_memory
 
-SIZED = """
-doc = "sized"
-seeds = 4
-[run]
-data = { name = "digits", limit = 300 }
-model = { name = "mlp", widths = [WIDTH] }
-steps = 4
-batch = 20
-cycles = 3
-[schedules.low]
-peak = { name = "fixed", lr = 0.05 }
-shape = "constant"
-"""
+SIZED = TINY.replace("seeds = 2", "seeds = 4").replace("widths = [6]", "widths = [WIDTH]")
 WORDS = ["run", "sized.toml", "--checkpoint-every", "0"]
 RAISED = {
     "torch's own": lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
