@@ -4,7 +4,6 @@ import importlib
 import os
 import signal
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ shape = "constant"
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed, its exit code (negative: the signal that ended it), and how long it took."""
+    """What a command printed, its exit code (negative: the signal that ended it), and its seconds of the processor."""
 
     code: int
     out: str
@@ -47,7 +46,7 @@ def command(folder: Path, words: Sequence[str], before: Callable[[], object] = l
     """Do `scyc words` in this folder; `before` is called in its process first, and may spoil what it likes."""
     for name in IMPORTED:  # what takes most of a command's time, once for all of them
         importlib.import_module(name)
-    began, pipes = time.monotonic(), [os.pipe(), os.pipe()]  # pipes: a full disk must not swallow what is said
+    pipes = [os.pipe(), os.pipe()]  # pipes: a full disk must not swallow what is said
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
         pid = os.fork()
@@ -59,7 +58,8 @@ def command(folder: Path, words: Sequence[str], before: Callable[[], object] = l
         os.close(send)
     with ThreadPoolExecutor() as pool:
         out, err = pool.map(everything, [receive for receive, _ in pipes])
-    return Said(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out, err, time.monotonic() - began)
+    _, status, used = os.wait4(pid, 0)
+    return Said(os.waitstatus_to_exitcode(status), out, err, used.ru_utime + used.ru_stime)
 
 
 def ended(folder: Path, words: Sequence[str], before: Callable[[], object]) -> NoReturn:

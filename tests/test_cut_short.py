@@ -21,11 +21,11 @@ SECONDS = 1.0
 
 
 def refused(load: Callable[[], Any], path: Path) -> None:
-    """In one line that names the file, in less than a second."""
-    began = time.monotonic()
+    """In one line that names the file, in less than a second: of the processor, since others may be using it too."""
+    began = time.process_time()
     with pytest.raises(Integrity) as error:
         print(load())
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -96,10 +96,10 @@ def test_a_truncated_journal_is_its_first_lines_and_the_torn_one_is_said(
 def test_missing_files_are_refused(left: Left) -> None:  # noqa: F811
     for path, load in sealed(left).items():
         os.rename(path, path.with_name("away"))
-        began = time.monotonic()
+        began = time.process_time()
         with pytest.raises(ValueError, match=r"is missing|empty or missing|unknown experiment") as error:
             print(load())
-        assert time.monotonic() - began < SECONDS
+        assert time.process_time() - began < SECONDS
         assert "\n" not in str(error.value)
         os.rename(path.with_name("away"), path)
 
@@ -154,6 +154,6 @@ def test_a_command_that_meets_one_goes_on_or_is_one_line(
             assert found == records
         else:
             assert (said.code, len(said.err.splitlines())) == (4, 1)
-            assert said.seconds < SECONDS + 1  # the process itself takes its time to start
+            assert said.seconds < SECONDS
     store = Store(left.whole.root)
     assert len(store.ids()) == 2
