@@ -63,8 +63,8 @@ def filled(fd: int) -> None:
 
 
 def limited(fd: int) -> None:
-    """Let no file grow beyond what this one has, and two bytes: the kernel stops the write midway."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (os.fstat(fd).st_size + 2, resource.RLIM_INFINITY))
+    """Let no file grow beyond what this one has, and a byte: the kernel stops the write midway."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.fstat(fd).st_size + 1, resource.RLIM_INFINITY))
 
 
 def writes(folder: Path) -> int:
