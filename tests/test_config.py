@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,8 @@ from scyc.config import ConfigError, Part, Steps, digest, nested, override, part
 from scyc.registry import Kind
 from scyc.run import KINDS, Run, effective, identity, run_from, stack_key
 
+Size = Callable[[int, int], int]
+Figure = Callable[[str], None]
 WHOLE = {"peak": {"name": "scyc", "eps": 0.03, "delta": 0.04, "q": 1, "beta": 5}}
 
 
@@ -493,25 +496,27 @@ def fuzzed(values: st.SearchStrategy[Any], count: int) -> Counter[str]:
     return outcomes
 
 
-AT_LENGTH = pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.torture
+def test_what_is_nearly_a_configuration_is_taken_or_refused_in_one_line(size: Size, figure: Figure) -> None:
+    outcomes = fuzzed(RUNS, size(200, 6_000))
+    assert min(outcomes["taken"], outcomes["refused"]) > size(200, 6_000) / 20
+    figure(f"nearly configurations: {dict(outcomes)}")
 
 
-@AT_LENGTH
-def test_what_is_nearly_a_configuration_is_taken_or_refused_in_one_line(count: int) -> None:
-    outcomes = fuzzed(RUNS, count)
-    assert min(outcomes["taken"], outcomes["refused"]) > count / 20
-
-
-@AT_LENGTH
-def test_junk_is_refused_in_one_line(count: int) -> None:
+@pytest.mark.torture
+def test_junk_is_refused_in_one_line(size: Size, figure: Figure) -> None:
     over = st.dictionaries(st.sampled_from(KEYS) | WORDS, JUNK, min_size=1, max_size=5)
-    assert fuzzed(over.map(lambda junk: {**SMALL, **junk}), count)["refused"] > count / 2
+    outcomes = fuzzed(over.map(lambda junk: {**SMALL, **junk}), size(200, 4_000))
+    assert outcomes["refused"] > size(200, 4_000) / 2
+    figure(f"junk over a configuration: {dict(outcomes)}")
 
 
-@AT_LENGTH
-def test_any_override_is_taken_or_refused_in_one_line(count: int) -> None:
+@pytest.mark.torture
+def test_any_override_is_taken_or_refused_in_one_line(size: Size, figure: Figure) -> None:
     path = st.lists(st.sampled_from(KEYS) | WORDS, min_size=1, max_size=3).map(".".join)
-    assert fuzzed(st.builds(lambda place, value: f"{place}={value}", path, NUMBERS | WORDS), count)["refused"]
+    outcomes = fuzzed(st.builds(lambda place, value: f"{place}={value}", path, NUMBERS | WORDS), size(200, 20_000))
+    assert outcomes["refused"]
+    figure(f"overrides by --set: {dict(outcomes)}")
 
 
 def test_a_part_compares_by_name_and_fields() -> None:

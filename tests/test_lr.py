@@ -343,38 +343,45 @@ SCHEDULES = [
 ]
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    schedule=st.sampled_from(SCHEDULES),
-    cycle=st.integers(0, 12),
-    amount=st.floats(0.01, 0.99),
-    rate=st.sampled_from([1.0, 0.3]),
-    done=st.integers(1, 12),
-    carry=st.sampled_from([saved, through_json]),
-    optimizer_first=st.booleans(),
-)
+@pytest.mark.torture
 def test_resumed_in_the_middle_is_uninterrupted_is_closed_form(
-    schedule: lr.Schedule,
-    cycle: int,
-    amount: float,
-    rate: float,
-    done: int,
-    carry: Callable[[dict[str, Any]], dict[str, Any]],
-    optimizer_first: bool,
+    size: Callable[[int, int], int], figure: Callable[[str], None]
 ) -> None:
-    closed = [rate * schedule.lr(cycle, step, amount) for step in range(15)]
-    scheduler = lr.ScheduleLR(optimizer(rate), schedule, cycle, amount)
-    assert rates([scheduler], done) == closed[:done]
-    states = scheduler.optimizer.state_dict(), carry(scheduler.state_dict())
-    owner = optimizer(rate)
-    if optimizer_first:
-        owner.load_state_dict(states[0])
-    resumed = lr.ScheduleLR(owner, schedule, cycle, amount)
-    resumed.load_state_dict(states[1])
-    if not optimizer_first:
-        owner.load_state_dict(states[0])
-    assert resumed.get_last_lr() == [closed[done]]
-    assert rates([resumed], 15 - done) == closed[done:]
+    @settings(max_examples=size(60, 6_000))
+    @given(
+        schedule=st.sampled_from(SCHEDULES),
+        cycle=st.integers(0, 12),
+        amount=st.floats(0.01, 0.99),
+        rate=st.sampled_from([1.0, 0.3]),
+        done=st.integers(1, 12),
+        carry=st.sampled_from([saved, through_json]),
+        optimizer_first=st.booleans(),
+    )
+    def check(
+        schedule: lr.Schedule,
+        cycle: int,
+        amount: float,
+        rate: float,
+        done: int,
+        carry: Callable[[dict[str, Any]], dict[str, Any]],
+        optimizer_first: bool,
+    ) -> None:
+        closed = [rate * schedule.lr(cycle, step, amount) for step in range(15)]
+        scheduler = lr.ScheduleLR(optimizer(rate), schedule, cycle, amount)
+        assert rates([scheduler], done) == closed[:done]
+        states = scheduler.optimizer.state_dict(), carry(scheduler.state_dict())
+        owner = optimizer(rate)
+        if optimizer_first:
+            owner.load_state_dict(states[0])
+        resumed = lr.ScheduleLR(owner, schedule, cycle, amount)
+        resumed.load_state_dict(states[1])
+        if not optimizer_first:
+            owner.load_state_dict(states[0])
+        assert resumed.get_last_lr() == [closed[done]]
+        assert rates([resumed], 15 - done) == closed[done:]
+
+    check()
+    figure(f"learning rate stepped, in closed form, resumed: {size(60, 6_000)} examples, no violation")
 
 
 def test_scheduler_state_alone_brings_the_rate_back() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from scyc import sweep
 from scyc.config import digest, plain
@@ -159,6 +160,19 @@ def test_another_environment_is_refused_unless_asked_for(tmp_path: Path, monkeyp
     store = train(tmp_path, small(), accept_environment=True)
     resumed = [event for event in store.events(store.ids()[0]) if event["kind"] == "resumed"]
     assert resumed[0]["environment"]["torch"] == "9.9.9"
+
+
+def test_deterministic_is_part_of_the_environment_and_not_of_the_id(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train(tmp_path, small(), Stopping(4), deterministic=True)
+    store = Store(tmp_path)
+    (started, *_) = store.events(store.ids()[0])
+    assert started["environment"]["deterministic"] == "on"
+    with pytest.raises(ValueError, match=r"deterministic on is now off.*--accept-environment"):
+        train(tmp_path, small())
+    assert not torch.are_deterministic_algorithms_enabled()
+    train(tmp_path, small(), deterministic=True)
+    assert journals(store) == journals(train(tmp_path / "without", small()))  # the same ids, and here the same bits
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_older_one_aloud(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def part(kind: Kind, value: Any, *, trust: bool = False) -> Part:
         return value
     given = {"name": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise ConfigError(f"{value!r} names no {kind.name}; write a name, or a table with name = one of {kind.names()}")
+        raise ConfigError(
+            f"{shown(value)} names no {kind.name}; write a name, or a table with name = one of {kind.names()}"
+        )
     entry = kind.find(given["name"], trust=trust)
     model = schema(entry, kind.arguments)
     checked = checked_by(
@@ -241,7 +243,9 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ConfigError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one table")
+        raise ConfigError(
+            f"key {clipped(next(key for key in keys if keys.count(key) > 1))!r} stands twice in one table"
+        )
     return found
 
 

@@ -24,7 +24,7 @@ from scyc.study import Study, grouped, prefixed
 from scyc.suggest import BETA, TOGETHER, Q, Tuning, asked_, best_of, dropped_, opened, running, tunings
 from scyc.sweep import complete
 from scyc.train.memory import out_of_memory, released
-from scyc.train.precision import declared
+from scyc.train.precision import declared, repeating
 from scyc.training import Control, Options
 
 
@@ -59,7 +59,12 @@ class Refinement:
         """Every tuning, in the order of asking."""
         self.store.create(self.id, self.config)
         path = self.store.folder(self.id) / "optuna.sqlite3"
-        with Hold(self.store.root, [self.id]), declared(self.runs[0].precision), opened(path, self.id) as found:
+        with (
+            Hold(self.store.root, [self.id]),
+            repeating(self.options.deterministic),
+            declared(self.runs[0].precision),
+            opened(path, self.id) as found,
+        ):
             if not complete(self.store, self.id):
                 self.resume_(found)
                 while self.ask_(found):

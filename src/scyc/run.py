@@ -25,7 +25,7 @@ from scyc.data import READERS
 from scyc.lr import PEAKS, SHAPES, Schedule
 from scyc.model import MODELS
 from scyc.prune import REWIND, SCOPE, SCORE, UNIT
-from scyc.registry import Kind, nearest
+from scyc.registry import Kind, clipped, nearest
 from scyc.train import OPTIMIZER
 
 MODEL = Kind("model", MODELS, arguments=2, imports=True)
@@ -52,14 +52,16 @@ def data(value: Any, info: Any) -> Data:
     if isinstance(value, Data):
         return value
     if not isinstance(value, str | Mapping):
-        raise ConfigError(f"{value!r} is no data set; write a name, or a table with name = one of {READERS.names()}")
+        raise ConfigError(
+            f"{shown(value)} is no data set; write a name, or a table with name = one of {READERS.names()}"
+        )
     given = {"name": value} if isinstance(value, str) else dict(value)
     own = {key: given.pop(key) for key in ("split", "limit", "augment") if key in given}
     trust = bool(info.context and info.context.get("trust"))
     fields = schema(READERS.find(str(given.get("name")), trust=trust), READERS.arguments).model_fields
     for key in given:
         if key not in ("name", *fields):
-            raise ConfigError(str(nearest("key", str(key), ("split", "limit", "augment", *fields))), str(key))
+            raise ConfigError(str(nearest("key", str(key), ("split", "limit", "augment", *fields))), clipped(str(key)))
     return validated(Data, {**own, "source": part(READERS, given, trust=trust)})
 
 

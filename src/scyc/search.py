@@ -24,7 +24,7 @@ from scyc.store.runs import Store
 from scyc.study import Study, grouped, prefixed
 from scyc.sweep import complete
 from scyc.train.memory import out_of_memory, released
-from scyc.train.precision import declared
+from scyc.train.precision import declared, repeating
 from scyc.training import Control, Interrupted, Options
 
 
@@ -62,7 +62,8 @@ class Search:
         id = self.question.id
         self.store.create(id, self.question.config)
         if not complete(self.store, id):  # one that is needs no owner, and no folder that can be written to
-            with Hold(self.store.root, [id]), declared(self.question.runs[0].precision):
+            options, precision = self.study.options, self.question.runs[0].precision
+            with Hold(self.store.root, [id]), repeating(options.deterministic), declared(precision):
                 self.search_()
         return self.store.records(id)
 

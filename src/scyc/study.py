@@ -28,7 +28,7 @@ class Study:
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """What the last checkpoint holds; None where there is none."""
-        folder, here = self.store.stack_folder(self.id), environment(self.options.device)
+        folder, here = self.store.stack_folder(self.id), environment(self.options)
         self.began = self.saved = time.monotonic()
         if not checkpoint.exists(folder):
             self.event("started", environment=here)
@@ -48,7 +48,7 @@ class Study:
         head, tensors = self.contents()
         own = {"stack": self.id, "members": [self.id], "seconds": round(self.seconds, 3)}
         folder = self.store.stack_folder(self.id)
-        checkpoint.save(folder, {**head, **own, "environment": environment(self.options.device)}, tensors)
+        checkpoint.save(folder, {**head, **own, "environment": environment(self.options)}, tensors)
         self.saved = time.monotonic()
 
     def pulse(self, stack: Stack) -> None:

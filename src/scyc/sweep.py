@@ -11,6 +11,7 @@ from scyc.experiment import Experiment
 from scyc.run import Run, identified, identity, stack_key
 from scyc.store import checkpoint
 from scyc.store.files import Integrity
+from scyc.store.names import named
 from scyc.store.runs import Store
 
 
@@ -63,6 +64,7 @@ def register(
     store: Store, experiment: Experiment, ids: Mapping[str, tuple[str, ...]], found: Mapping[str, Dataset]
 ) -> None:
     """Make the runs and the manifest that finds them; an earlier manifest of this name stays as NAME@SETTINGS."""
+    named("experiment", experiment.name)  # before anything is made
     for label, runs in experiment.runs.items():
         for id, run in zip(ids[label], runs, strict=True):
             store.create(id, identified(run, dataset_of(run, found).digest()))

@@ -23,7 +23,7 @@ from scyc.store.runs import Store
 from scyc.sweep import Job, Saved, complete, dataset_of, diverged, jobs, saved
 from scyc.train.memory import out_of_memory as out_of_memory
 from scyc.train.memory import released
-from scyc.train.precision import declared
+from scyc.train.precision import declared, repeating
 from scyc.train.single import abreast
 
 KEEP = ("last", "all", "none")
@@ -39,6 +39,7 @@ class Options:
     checkpoint_every: float = 300.0  # seconds between checkpoints within a cycle
     keep: str = "last"  # whose weights stay: of the last cycle, of all, or none
     accept_environment: bool = False  # go on where torch or the device is another
+    deterministic: bool = False  # the same bits every time, on a GPU too
 
 
 class Interrupted(Exception):
@@ -73,10 +74,16 @@ class Control:
     listeners: list[Listener] = field(default_factory=list)
 
 
-def environment(device: torch.device) -> dict[str, str]:
+def environment(options: Options) -> dict[str, str]:
     """What can change the bits of a result besides its configuration."""
+    device = options.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {"torch": torch.__version__, "device": f"{device.type} {name}", "threads": str(torch.get_num_threads())}
+    return {
+        "torch": torch.__version__,
+        "device": f"{device.type} {name}",
+        "threads": str(torch.get_num_threads()),
+        "deterministic": "on" if options.deterministic else "off",
+    }
 
 
 class Training:
@@ -98,7 +105,7 @@ class Training:
         """Every run to its end; those that reached it before are left alone. Interrupted leaves a checkpoint."""
         wanted = self.open(runs)
         if wanted:  # a finished experiment needs no owner, and no folder that can be written to
-            with Hold(self.store.root, wanted):
+            with Hold(self.store.root, wanted), repeating(self.options.deterministic):
                 self.work(runs)
         self.tidy()
 
@@ -189,7 +196,7 @@ class Training:
         facts = {"cycle": stack.cycle, "step": stack.step, "engine": stack.engine.name, "runs": len(stack.ids)}
         facts |= {"why_single": stack.why_single} if stack.why_single else {}
         for id in stack.ids:
-            self.store.event(id, kind, environment=environment(self.options.device), **facts)
+            self.store.event(id, kind, environment=environment(self.options), **facts)
         for listener in self.listeners:
             listener.began(stack)
 
@@ -203,7 +210,7 @@ class Training:
             head = found.head
             for words in found.rejected:
                 self.note(job, "damaged checkpoint refused, going on from the one before", words)
-            for changed in self.check_environment(head["environment"], environment(self.options.device)):
+            for changed in self.check_environment(head["environment"], environment(self.options)):
                 self.note(job, "environment changed", changed)
             if self.options.engine not in ("auto", head["engine"]):
                 self.say(f"its checkpoint was made by the {head['engine']} engine, which goes on with it")
@@ -257,7 +264,7 @@ class Training:
             self.save(stack)
 
     def save(self, stack: Stack) -> None:
-        head = {**stacks.head(stack), "environment": environment(self.options.device)}
+        head = {**stacks.head(stack), "environment": environment(self.options)}
         checkpoint.save(self.store.stack_folder(stack.name), head, stacks.tensors(stack))
         self.saved = time.monotonic()
 

@@ -1,5 +1,6 @@
 """The exact selection: counts, ties, the guard; against numpy and a greedy loop that takes one unit at a time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from scyc import mask, prune
 from scyc.model import MODELS
 from scyc.prune import SCOPES, UNITS, pruned
 from scyc.prune.select import select
+
+Size = Callable[[int, int], int]
+Figure = Callable[[str], None]
 
 
 def masks_after(weights: dict[str, Tensor], amount: float, scope: str, count: int = 1) -> tuple[list[int], bool]:
@@ -177,50 +181,60 @@ def stacks(draw: st.DrawFn) -> tuple[list[list[float]], list[list[bool]], list[i
     return [draw(row) for _ in range(runs)], [draw(flags) for _ in range(runs)], sizes
 
 
-@settings(max_examples=300)
-@given(stacks(), st.floats(0.01, 0.99))
-def test_selection_is_the_greedy_one_in_every_run(stack: Any, amount: float) -> None:
-    scores, alive, sizes = stack
-    gone, acted = select(torch.tensor(scores, dtype=torch.float64), torch.tensor(alive), sizes, amount)
-    expected = [greedy(s, a, sizes, amount) for s, a in zip(scores, alive, strict=True)]
-    assert gone.tolist() == [units for units, _ in expected]
-    assert acted.tolist() == [passed for _, passed in expected]
+@pytest.mark.torture
+def test_selection_is_the_greedy_one_in_every_run(size: Size, figure: Figure) -> None:
+    @settings(max_examples=size(300, 8_000))
+    @given(stacks(), st.floats(0.01, 0.99))
+    def check(stack: Any, amount: float) -> None:
+        scores, alive, sizes = stack
+        gone, acted = select(torch.tensor(scores, dtype=torch.float64), torch.tensor(alive), sizes, amount)
+        expected = [greedy(s, a, sizes, amount) for s, a in zip(scores, alive, strict=True)]
+        assert gone.tolist() == [units for units, _ in expected]
+        assert acted.tolist() == [passed for _, passed in expected]
+
+    check()
+    figure(f"exact counts, ties and the guard: {size(300, 8_000)} examples, no violation")
 
 
 def conv_net() -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(2, 4, 3), nn.Conv2d(4, 3, 1), nn.Flatten(), nn.Linear(12, 5), nn.Linear(5, 2))
 
 
-@settings(max_examples=60)
-@given(
-    st.integers(0, 2**20),
-    st.sampled_from(sorted(SCOPES)),
-    st.sampled_from(sorted(UNITS)),
-    st.floats(0.05, 0.95),
-    st.booleans(),
-)
-def test_masks_only_shrink_and_no_layer_is_emptied(seed: int, scope: str, unit: str, amount: float, tied: bool) -> None:
-    net = conv_net()
-    draw = torch.Generator().manual_seed(seed)
-    for p in net.parameters():
-        p.data.copy_(torch.ones_like(p) if tied else torch.randn(p.shape, generator=draw))
-    masks = mask.ones_like(net)
-    for _ in range(4):
-        fresh = prune.step(net, masks, scope=scope, unit=unit, amount=amount)
-        names = list(masks) if unit == "weight" else ["0.weight", "1.weight"]
-        for name in masks:
-            assert not (fresh[name] & ~masks[name]).any()
-            assert fresh[name].any()
-            assert name in names or fresh[name].all()
-        before, after = (
-            {n: m[n].flatten(1).any(1) if unit == "filter" else m[n] for n in names} for m in (masks, fresh)
-        )
-        groups = [names] if scope == "global" else [[name] for name in names]
-        for group in groups:
-            left = sum(int(before[name].sum()) for name in group)
-            most = left - len(group)  # the guard's limit
-            assert left - sum(int(after[name].sum()) for name in group) == min(round(amount * left), most)
-        masks = fresh
+@pytest.mark.torture
+def test_masks_only_shrink_and_no_layer_is_emptied(size: Size, figure: Figure) -> None:
+    @settings(max_examples=size(60, 4_000))
+    @given(
+        st.integers(0, 2**20),
+        st.sampled_from(sorted(SCOPES)),
+        st.sampled_from(sorted(UNITS)),
+        st.floats(0.05, 0.95),
+        st.booleans(),
+    )
+    def check(seed: int, scope: str, unit: str, amount: float, tied: bool) -> None:
+        net = conv_net()
+        draw = torch.Generator().manual_seed(seed)
+        for p in net.parameters():
+            p.data.copy_(torch.ones_like(p) if tied else torch.randn(p.shape, generator=draw))
+        masks = mask.ones_like(net)
+        for _ in range(4):
+            fresh = prune.step(net, masks, scope=scope, unit=unit, amount=amount)
+            names = list(masks) if unit == "weight" else ["0.weight", "1.weight"]
+            for name in masks:
+                assert not (fresh[name] & ~masks[name]).any()
+                assert fresh[name].any()
+                assert name in names or fresh[name].all()
+            before, after = (
+                {n: m[n].flatten(1).any(1) if unit == "filter" else m[n] for n in names} for m in (masks, fresh)
+            )
+            groups = [names] if scope == "global" else [[name] for name in names]
+            for group in groups:
+                left = sum(int(before[name].sum()) for name in group)
+                most = left - len(group)  # the guard's limit
+                assert left - sum(int(after[name].sum()) for name in group) == min(round(amount * left), most)
+            masks = fresh
+
+    check()
+    figure(f"masks only shrink, no layer is emptied: {size(60, 4_000)} examples, no violation")
 
 
 # A stack at once

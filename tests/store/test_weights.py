@@ -115,7 +115,10 @@ def test_cut_empty_and_swapped_files_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(Integrity) as error:
             weights.load_tensors(path, sha256)
-        assert str(error.value).startswith(f"{path}: sha256 is ")
+        header = data[: 8 + int.from_bytes(data[:8], "little")].rstrip()
+        cut = "has " if len(content) >= len(header) else "not a safetensors file"
+        said = "sha256 is " if len(content) == len(data) else cut
+        assert str(error.value).startswith(f"{path}: {said}")
         assert "\n" not in str(error.value)
 
 
@@ -144,7 +147,7 @@ HOSTILE = {
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_a_right_checksum_does_not_make_it_a_tensor_file(tmp_path, data):
     (tmp_path / "a").write_bytes(data)
-    with pytest.raises(Integrity, match=r"a: not a safetensors file .*; restore it"):
+    with pytest.raises(Integrity, match=r"a: (not a safetensors file .*|has [0-9]+ bytes, .*); restore it"):
         weights.load_tensors(tmp_path / "a", hashlib.sha256(data).hexdigest())
 
 

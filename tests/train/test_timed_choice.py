@@ -8,6 +8,7 @@ from examples import colour, finished, small, stack_of
 from scyc.run import Run
 from scyc.stack import head
 from scyc.train import engine
+from scyc.train.precision import repeating
 
 TINY = {"name": "resnet20", "width": 0.125}
 
@@ -56,6 +57,13 @@ def test_one_run_with_convolutions_is_no_stack(timed: dict[str, float]) -> None:
     timed.clear()
     stack = stack_of(conv_runs(1), colour(), engine="auto")
     assert (stack.engine.name, stack.why_single) == ("single", "a single run with convolutions on the CPU")
+
+
+def test_bits_that_repeat_do_not_hang_on_the_clock(timed: dict[str, float]) -> None:
+    timed.clear()
+    with repeating(True):
+        stack = stack_of(conv_runs(2), colour(), engine="auto")
+    assert (stack.engine.name, stack.why_single) == ("single", "convolutions on the CPU")
 
 
 def test_timing_leaves_no_trace() -> None:

@@ -11,6 +11,7 @@ import typer
 from scyc.cli.options import (
     Cycles,
     Data,
+    Deterministic,
     Device,
     Name,
     Preset,
@@ -55,6 +56,7 @@ def distribution(
     checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
     keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
     accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
+    deterministic: Deterministic = False,
     trust: Trust = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be measured, and stop")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -77,7 +79,9 @@ def distribution(
     settings = chosen_settings(batches, weights)
     experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
     with_threads(threads)
-    options = Options(device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment)
+    options = Options(
+        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment, deterministic
+    )
     store, found = Store(root), sweep.datasets(experiment, roots(data, os.environ), trust=trust)
     ids = sweep.identities(experiment, found)
     trainer = Training(store, found, options, Control(), Measuring(store, settings))
@@ -128,4 +132,4 @@ def check_environment(trainer: "Training", id: str) -> None:
 
     made = [event["environment"] for event in trainer.store.events(id) if "environment" in event]
     if made and trainer.store.records(id):
-        trainer.check_environment(made[-1], environment(trainer.options.device))
+        trainer.check_environment(made[-1], environment(trainer.options))

@@ -11,6 +11,7 @@ import typer
 from scyc.cli.options import (
     Cycles,
     Data,
+    Deterministic,
     Device,
     Name,
     Preset,
@@ -66,6 +67,7 @@ def oracle(
     threads: Threads = 1,
     checkpoint_every: Every = 300.0,
     accept_environment: Elsewhere = False,
+    deterministic: Deterministic = False,
     trust: Trust = False,
     stored: Annotated[bool, typer.Option("--stored", help="print what the store holds, train nothing")] = False,
     quiet: Quiet = False,
@@ -84,7 +86,7 @@ def oracle(
     experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
     label = greedy.searched(experiment, shape)
     grid, beside = greedy.grid(experiment, label, peaks), greedy.compared(experiment, compare or [])
-    options = chosen_options(device, engine, width, threads, checkpoint_every, accept_environment)
+    options = chosen_options(device, engine, width, threads, checkpoint_every, accept_environment, deterministic)
     dataset = dataset_for(experiment, data, trust)
     question = greedy.question(experiment.runs[label], grid, dataset.digest())
     greedy.register(store, experiment, question, beside)
@@ -111,13 +113,24 @@ def bundled_or_file(preset: str) -> bool:
 
 
 def chosen_options(
-    device: str, engine: str, width: int, threads: int, checkpoint_every: float, accept_environment: bool
+    device: str,
+    engine: str,
+    width: int,
+    threads: int,
+    checkpoint_every: float,
+    accept_environment: bool,
+    deterministic: bool,
 ) -> "Options":
     from scyc.training import Options
 
     with_threads(threads)
     return Options(
-        device_named(device), engine_named(engine), width, checkpoint_every, accept_environment=accept_environment
+        device_named(device),
+        engine_named(engine),
+        width,
+        checkpoint_every,
+        accept_environment=accept_environment,
+        deterministic=deterministic,
     )
 
 
@@ -176,6 +189,7 @@ def tune(
     threads: Threads = 1,
     checkpoint_every: Every = 300.0,
     accept_environment: Elsewhere = False,
+    deterministic: Deterministic = False,
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
@@ -190,7 +204,7 @@ def tune(
     runs = experiment.runs[label]
     if schedule is not None:
         label, runs = tuning.benchmark(experiment, schedule)
-    options = chosen_options(device, engine, width, threads, checkpoint_every, accept_environment)
+    options = chosen_options(device, engine, width, threads, checkpoint_every, accept_environment, deterministic)
     dataset, store = dataset_for(experiment, data, trust), Store(root)
     middle = greedy.dense_peak(runs[0])
     try:

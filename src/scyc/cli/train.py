@@ -12,6 +12,7 @@ import typer
 from scyc.cli.options import (
     Cycles,
     Data,
+    Deterministic,
     Device,
     Format,
     Name,
@@ -53,6 +54,7 @@ def run(
     checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
     keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
     accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
+    deterministic: Deterministic = False,
     trust: Trust = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be trained, and stop")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -69,7 +71,7 @@ def run(
     if keep not in training.KEEP:
         raise nearest("--keep", keep, training.KEEP)
     options = training.Options(
-        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment
+        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment, deterministic
     )
     with_threads(threads)
     found = sweep.datasets(experiment, roots(data, os.environ), trust=trust)

@@ -16,6 +16,7 @@ from scyc.data.dataset import DataError, Dataset, Images, Missing, checked
 
 NAMES = (("images", "labels", "test_images", "test_labels"), ("x_train", "y_train", "x_test", "y_test"))
 CHANNELS = (1, 3)
+LARGE, TIMES = 1 << 30, 200  # from so many bytes on, images unpack to no more than so many times their packed size
 LARGEST = 64 << 30  # bytes one array may unpack to: more is a damaged header, or fits no machine
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error, SafetensorError)
 TO_BYTES = "convert with (255 * images).round().astype('uint8')"
@@ -116,6 +117,8 @@ def npy_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray[tup
         raise ValueError(f"{info.filename} holds Python objects, not numbers")
     if size != info.file_size or size > LARGEST:
         raise ValueError(f"{info.filename} should unpack to {size} bytes and says {info.file_size}")
+    if size > LARGE and size > TIMES * info.compress_size:
+        raise ValueError(f"{info.filename} unpacks from {info.compress_size} bytes to {size}: these are no images")
     with archive.open(info) as member:
         return npy.read_array(member, allow_pickle=False)
 

@@ -10,7 +10,7 @@ from scyc.report.analysis import analysed
 from scyc.report.document import Section, sections, summary
 from scyc.report.numbers import numbers
 from scyc.report.rows import Results
-from scyc.report.table import WIDTH, aligned, booktabs, escaped, folded, piped
+from scyc.report.table import WIDTH, aligned, booktabs, escaped, folded, marked, piped
 
 
 def text(results: Results) -> str:
@@ -27,9 +27,9 @@ def plain_section(section: Section) -> str:
 
 def markdown(results: Results) -> str:
     found = analysed(results)
-    parts = ["\n".join(f"- {line}" for line in summary(found))]
+    parts = ["\n".join(f"- {marked(line)}" for line in summary(found))]
     for section in sections(found):
-        parts += [f"**{section.title}**", piped(section.grid, section.words), *section.notes]
+        parts += [f"**{marked(section.title)}**", piped(section.grid, section.words), *map(marked, section.notes)]
     return "\n\n".join(parts)
 
 

@@ -17,7 +17,7 @@ from scyc.report.claims import VERDICTS, Verdict
 from scyc.report.document import Section
 from scyc.report.formats import plain_section, table_float
 from scyc.report.rows import mean, std
-from scyc.report.table import escaped, known, percent, piped, probability
+from scyc.report.table import escaped, known, marked, percent, piped, probability
 from scyc.report.trend import trend, verdict
 from scyc.run import PEAK, Pruning
 from scyc.store.runs import Store
@@ -188,7 +188,8 @@ def latex(oracle: Oracle) -> str:
 
 def markdown(oracle: Oracle) -> str:
     made = section(oracle)
-    return "\n\n".join([f"**{made.title}**", piped(made.grid, made.words), *(f"- {note}" for note in made.notes)])
+    notes = (f"- {marked(note)}" for note in made.notes)
+    return "\n\n".join([f"**{marked(made.title)}**", piped(made.grid, made.words), *notes])
 
 
 def long_form(oracle: Oracle) -> list[dict[str, Any]]:

@@ -52,9 +52,14 @@ def folded(grid: Grid, keys: int, width: int = WIDTH) -> list[Grid]:
 
 def piped(grid: Grid, left: Collection[int] = ()) -> str:
     """Markdown."""
-    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in grid]
+    lines = ["| " + " | ".join(marked(text).replace("|", "\\|") for text in row) + " |" for row in grid]
     rule = "|".join(" :--- " if k in left else " ---: " for k in range(len(grid[0])))
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+
+
+def marked(text: str) -> str:
+    """Text as Markdown prints it: a name may hold a tag, a picture or a link, and none of them is one here."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("](", "]\\(")
 
 
 SPECIAL = {

@@ -98,7 +98,11 @@ class Store:
         self._append(id, self.known(id) / "events.jsonl", signed(facts, {"kind": kind, "run": id, "time": time}))
 
     def events(self, id: str) -> list[dict[str, Any]]:
-        return self._journal(self.known(id) / "events.jsonl", id)
+        path = self.known(id) / "events.jsonl"
+        rows = self._journal(path, id)
+        if not all("kind" in row for row in rows):
+            raise Integrity(f"{path}: expected events, found other lines; put the right file here or remove the run")
+        return rows
 
     def save_state(self, id: str, name: str, tensors: Mapping[str, "Tensor"]) -> str:
         from scyc.store import weights

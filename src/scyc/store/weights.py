@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,12 @@ def decode(data: bytes, path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError, OverflowError) as error:
-        raise Integrity(f"{path}: not a safetensors file ({error}); restore it from a copy or remove it") from None
+        raise not_safetensors(path, error) from None
+
+
+def not_safetensors(path: Path, error: Exception) -> Integrity:
+    why = " ".join(str(error).split())
+    return Integrity(f"{path}: not a safetensors file ({why}), expected one; restore it from a copy or remove it")
 
 
 def peek(file: BinaryIO, path: Path) -> tuple[dict[str, str], int]:
@@ -77,10 +83,10 @@ def peek(file: BinaryIO, path: Path) -> tuple[dict[str, str], int]:
     try:
         length = int.from_bytes(file.read(8), "little")
         fields = parse(file.read(min(length, LONGEST)))
-        metadata = dict(fields.pop("__metadata__"))
+        metadata = dict(fields.pop("__metadata__", {}))
         return metadata, 8 + length + max((field["data_offsets"][1] for field in fields.values()), default=0)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise Integrity(f"{path}: its safetensors header is unreadable ({error!r}); remove it") from None
+        raise not_safetensors(path, error) from None
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
@@ -91,7 +97,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def load_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
-    data = files.read(path)
+    with files.opened(path) as file:
+        size = peek(file, path)[1]
+        if (actual := os.fstat(file.fileno()).st_size) != size:  # before it is all read
+            raise Integrity(f"{path}: has {actual} bytes, expected {size}; restore it from a copy or remove it")
+        file.seek(0)
+        data = file.read()
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise Integrity(f"{path}: sha256 is {found[:12]}, expected {sha256[:12]}; restore it from a copy or remove it")

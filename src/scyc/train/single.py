@@ -1,9 +1,11 @@
 """The readable reference: one network and one torch optimizer per run; runs share nothing but their batches."""
 
 import copy
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -51,6 +53,7 @@ class Single:
         self.optimizer, self.feed, self.precision = optimizer, feed, precision
         self.optimizers: list[torch.optim.Optimizer] = []
         self.watched: list[list[Tensor]] = []  # per run: what has to stay finite
+        self.steady: list[bool] = []  # per run: did its last step leave it finite?
         self.before: list[list[tuple[Tensor, Tensor]]] = []  # per run: its tensors, each with room for a copy
         self.finite = torch.ones(len(self.nets), dtype=torch.bool)
         self.losses = torch.zeros(len(self.nets), dtype=feed.dtype)
@@ -63,12 +66,14 @@ class Single:
 
     def begin_(self, weights: Tensors, masks: Tensors) -> None:
         self.optimizers, self.watched, self.before = [], [], []
+        self.steady = [True] * len(self.nets)
         for k, net in enumerate(self.nets):
             net.load_state_dict({name: tensor[k] for name, tensor in weights.items()})
             statistics = [b for b in net.buffers() if b.is_floating_point() and bool(b.isfinite().all())]
-            self.watched.append([*net.parameters(), *statistics])
+            self.watched.append([*(p.detach() for p in net.parameters()), *statistics])
             self.before.append([(tensor, torch.empty_like(tensor)) for tensor in net.state_dict().values()])
             optimizer = TORCH[self.optimizer.name](net.parameters(), lr=0.0, **self.optimizer.fields)
+            optimizer.register_step_post_hook(partial(self.look_, k))  # before the masks hide what is not finite
             mask.attach_(optimizer, net, {name: m[k].to(self.feed.device) for name, m in masks.items()})
             self.optimizers.append(optimizer)
 
@@ -97,9 +102,14 @@ class Single:
             loss = cross_entropy(net(x).to(self.feed.dtype), y)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
         self.losses[k] = loss.detach()
-        if self.sound(k):
+        try:
+            optimizer.step()
+        except RuntimeError as error:
+            if "overflow" not in str(error):  # a rate so large that the weights' type has no number for it
+                raise
+            self.steady[k] = False
+        if self.steady[k]:
             return True
         for tensor, room in self.before[k]:
             tensor.copy_(room)
@@ -109,9 +119,12 @@ class Single:
         for tensor, room in self.before[k]:
             room.copy_(tensor)
 
+    def look_(self, k: int, *_: object) -> None:
+        self.steady[k] = self.sound(k)
+
     def sound(self, k: int) -> bool:
         """Infinity and NaN survive a sum, so one number tells of loss, weights and statistics."""
-        return bool(torch.isfinite(sum((t.detach().sum() for t in self.watched[k]), self.losses[k])))
+        return math.isfinite(float(sum((tensor.sum() for tensor in self.watched[k]), self.losses[k])))
 
     def evaluate(self, part: str, weights: Tensors | None = None) -> tuple[Tensor, Tensor]:
         sums, rows = torch.zeros(2, len(self.nets), dtype=torch.float64), 0
