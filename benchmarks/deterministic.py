@@ -28,7 +28,7 @@ from scyc.training import Control, Options, Training
 
 CYCLES = 3
 SIZES = {  # device -> network -> its fields, runs, steps of a cycle
-    "cuda": {"mlp": ({"bn": True}, 8, 400), "resnet20": ({}, 4, 150)},
+    "cuda": {"mlp": ({"bn": True}, 8, 400), "resnet20": ({}, 4, 80)},
     "cpu": {"mlp": ({"widths": [64, 64], "bn": True}, 4, 40), "resnet20": ({"width": 0.25}, 2, 8)},
 }
 
@@ -44,9 +44,9 @@ class Watch:
 
     def stepped(self, stack: Stack) -> None:
         place, steps = (stack.cycle, stack.step), stack.run.steps
-        if self.kill and place == (1, steps // 2):
+        if self.kill and place >= (1, steps // 2):
             os.kill(os.getpid(), signal.SIGKILL)
-        if place in ((0, steps // 2), (CYCLES - 1, steps)):  # the first steps warm up
+        if place == (CYCLES - 1, steps) or (place >= (0, steps // 2) and not self.times[1]):  # the first steps warm up
             if stack.feed.device.type == "cuda":
                 torch.cuda.synchronize()
             self.times = [self.times[1], time.perf_counter()]
@@ -66,14 +66,15 @@ def train(device: str, network: str, root: Path, deterministic: bool, kill: bool
     """One training in this process; the seconds of its steps."""
     fields, runs, steps = SIZES[device][network]
     run = {"data": {"name": "npz", "path": str(root.parent / "own.npz"), "augment": True}, "steps": steps}
-    run |= {"model": {"name": network, **fields}, "batch": 128, "cycles": CYCLES, "eval_every": steps}
+    run |= {"model": {"name": network, **fields}, "batch": 128, "cycles": CYCLES, "eval_every": steps // 4}
     run |= {"pruning": {"score": "gradient", "score_batches": 2}}
     schedule = {"peak": {"name": "fixed", "lr": 0.03}, "shape": "constant"}
     plan = experiment({"seeds": runs, "run": run, "schedules": {"one": schedule}}, network)
     found, store, watch = sweep.datasets(plan, ()), Store(root), Watch(kill)
     ids = sweep.identities(plan, found)
     sweep.register(store, plan, ids, found)
-    options = Options(torch.device(device), "stacked", checkpoint_every=0.3, deterministic=deterministic)
+    engine = "captured" if device == "cuda" else "stacked"
+    options = Options(torch.device(device), engine, checkpoint_every=0.3, deterministic=deterministic)
     Training(store, found, options, Control(listeners=[watch])).train(sweep.unfinished(store, plan, ids))
     return watch.times[1] - watch.times[0]
 
