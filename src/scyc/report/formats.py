@@ -19,6 +19,9 @@ def text(results: Results) -> str:
     return "\n\n".join(["\n".join(lines), *map(plain_section, sections(found))])
 
 
+LEGEND = "{}: the highest mean of a line; {}: below it by no more than the line's noise floor"
+
+
 def plain_section(section: Section) -> str:
     tables = [aligned(grid, left=section.words) for grid in folded(section.grid, section.keys)]
     notes = [textwrap.fill(note, WIDTH, subsequent_indent="  ") for note in section.notes]
@@ -29,7 +32,8 @@ def markdown(results: Results) -> str:
     found = analysed(results)
     parts = ["\n".join(f"- {line}" for line in summary(found))]
     for section in sections(found):
-        parts += [f"**{section.title}**", piped(section.grid, section.words), *section.notes]
+        parts += [f"**{section.title}**", piped(section.grid, section.words, section.marks), *section.notes]
+        parts += [LEGEND.format("bold", "italic")] if section.marks else []
     return "\n\n".join(parts)
 
 
@@ -41,8 +45,9 @@ def latex(results: Results) -> str:
 
 
 def table_float(section: Section) -> str:
-    caption = "; ".join([section.title, *section.notes])
-    inner = [r"\centering", r"\small", rf"\caption{{{escaped(caption)}.}}", booktabs(section.grid, section.words)]
+    legend = [LEGEND.format("bold", "underlined")] if section.marks else []
+    caption = "; ".join([section.title, *section.notes, *legend])
+    inner = [r"\centering", r"\small", rf"\caption{{{escaped(caption)}.}}", booktabs(section.grid, section.words, section.marks)]
     return "\n".join([r"\begin{table}", *inner, r"\end{table}"])
 
 

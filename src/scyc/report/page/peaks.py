@@ -1,0 +1,130 @@
+"""The peak of every schedule in every cycle over what an oracle found, and the learning rate inside a cycle."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scyc.config import Part, part, scaled
+from scyc.report.analysis import Analysis
+from scyc.report.inside import thinned
+from scyc.report.oracle import Oracle, region, spread
+from scyc.report.page.figure import HIDDEN, NEAREST, VISIBLE, Data, Figure, Look, Spec, axis, lines, short, sized
+from scyc.report.rows import Results
+from scyc.report.table import percent
+from scyc.run import SHAPE
+
+CYCLE: Spec = {"name": "cycle", "value": 0}
+RATE = "learning rate"
+
+
+def figures(found: Analysis | None, oracle: Oracle | None, look: Look) -> list[Figure]:
+    made = [course(found, oracle, look)]
+    return [*made, *([inside(found.results, look)] if found else [])]
+
+
+def course(found: Analysis | None, oracle: Oracle | None, look: Look) -> Figure:
+    """Peaks over the cycles."""
+    data = {"peaks": Data.of(peaks(found, oracle)), "oracle": Data.of(best(oracle) if oracle else ())}
+    x = axis("cycle", "cycle m (completed prunings)", axis={"format": "d", "tickMinStep": 1, "grid": False})
+    y = axis("peak", f"{RATE} (peak of the cycle)", scale={"zero": False})
+    seen = (("schedule", "schedule"), ("rate", "peak"), ("left", "weights left"), ("cycle", "cycle m"))
+    own = lines(look, x, y, seen, band=False)
+    searched = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Crosses: the best. "
+    return Figure(
+        "peaks",
+        "The peak of every cycle",
+        {"params": [HIDDEN], "layer": [*under(x, y), {"data": {"name": "peaks"}, **own}]},
+        data,
+        f"{searched if oracle else ''}Lines: the peaks that the schedules use.",
+        height=340,
+    )
+
+
+def under(x: Spec, y: Spec) -> list[Spec]:
+    """The oracle's regions, and on them its best."""
+    seen = [("best", "best peak"), ("feasible", "feasible"), ("accuracy", "validation accuracy"), ("cycle", "cycle m")]
+    tooltip = [{"field": name, "title": title} for name, title in seen]
+    bar = {"type": "bar", "width": 14, "cornerRadius": 3, "style": "region"}
+    cross = {"type": "point", "shape": "cross", "filled": True, "style": "mark", "size": 42, "opacity": 0.75}
+    return [
+        {
+            "data": {"name": "oracle"},
+            "mark": bar,
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "tooltip": tooltip},
+        },
+        {"data": {"name": "oracle"}, "mark": cross, "encoding": {"x": x, "y": y, "tooltip": tooltip}},
+    ]
+
+
+def peaks(found: Analysis | None, oracle: Oracle | None) -> Iterator[dict[str, Any]]:
+    """As recorded where it trained; else those that the oracle was to be compared with."""
+    if found:
+        for rows in found.results.rows.values():
+            for row in rows:
+                words = {"rate": f"{row.peak:.4g}", "left": f"{percent(row.density, 2)} %"}
+                yield {"schedule": row.schedule, "cycle": row.cycle, "peak": row.peak, **words}
+    elif oracle:
+        for label in oracle.compare:
+            for record in oracle.records:
+                peak = oracle.peak(label, record["cycle"])
+                words = {"rate": f"{peak:.4g}", "left": f"{percent(record['density'], 2)} %"}
+                yield {"schedule": label, "cycle": record["cycle"], "peak": peak, **words}
+
+
+def best(oracle: Oracle) -> Iterator[dict[str, Any]]:
+    for record in oracle.found:
+        low, high = record["region"]
+        words = {"best": f"{record['peak']:g}{', at the edge of the grid' if record['edge'] else ''}"}
+        words |= {"feasible": region(record), "accuracy": f"{spread(record, 'validation_accuracy')} %"}
+        yield {"cycle": record["cycle"], "peak": record["peak"], "low": low, "high": high, **words}
+
+
+def inside(results: Results, look: Look) -> Figure:
+    """Peak x shape, drawn exactly: only the steps where the line turns are stored."""
+    x = axis("step", "step of the cycle", axis={"grid": False, "format": "~s"}, scale={"nice": False})
+    y = axis("rate", RATE)
+    tooltip = [{"field": "schedule"}, {"field": "step", "format": ","}, {"field": "rate", "title": RATE, "format": ".4g"}]
+    encoding = {"x": x, "y": y, "color": look.colour}
+    line = {"strokeDash": look.dash, "strokeWidth": look.weight}
+    return Figure(
+        "rate",
+        "The learning rate inside a cycle",
+        {
+            "params": [HIDDEN, CYCLE],
+            "data": {"name": "rate"},
+            "transform": [VISIBLE, {"filter": "datum.cycle === cycle"}],
+            "layer": [
+                {"mark": {"type": "line", "aria": False}, "encoding": {**encoding, **line}},
+                {
+                    "mark": {"type": "point", "filled": True},
+                    "params": [NEAREST],
+                    "encoding": {**encoding, "shape": look.shape, "size": sized(14, 90), "tooltip": tooltip},
+                },
+            ],
+        },
+        {"rate": Data.of(rates(results))},
+        "Peak of the chosen cycle times the schedule's shape. Points: where the line turns.",
+        height=240,
+        follows=("cycle",),
+    )
+
+
+def rates(results: Results) -> Iterator[dict[str, Any]]:
+    for label, rows in results.rows.items():
+        if label in results.configs:
+            corners = turns(shape_of(results.configs[label]), results.steps)
+            for row in rows:
+                for step, factor in corners:
+                    yield {"schedule": label, "cycle": row.cycle, "step": step, "rate": short(row.peak * factor)}
+
+
+def shape_of(config: Mapping[str, Any]) -> Part:
+    return scaled(part(SHAPE, config["shape"]), config.get("scale", 1.0))
+
+
+def turns(shape: Part, steps: int) -> list[tuple[int, float]]:
+    """The first step, the last, and every one where the slope changes; thinned where that is nearly everywhere."""
+    factor = shape.make()
+    values = [float(factor(step)) for step in range(steps)]
+    bent = [k for k in range(1, steps - 1) if not math.isclose(values[k + 1] - values[k], values[k] - values[k - 1], abs_tol=1e-9)]
+    return [(k, values[k]) for k in thinned(sorted({0, *bent, steps - 1}))]
