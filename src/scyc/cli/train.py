@@ -29,6 +29,7 @@ from scyc.cli.options import (
     with_threads,
 )
 from scyc.cli.stopping import stopping as stopping
+from scyc.cli.stored import try_page
 
 if TYPE_CHECKING:
     from scyc.experiment import Experiment
@@ -89,6 +90,8 @@ def run(
     print(layout(results))
     out = sys.stdout if format == "table" else sys.stderr
     print(f"results: {root / '.experiments' / (experiment.name + '.json')} ({results.runs} runs in {root})", file=out)
+    if format == "table" and not quiet:
+        try_page(store, [experiment.name], out)
     if trainer.too_large or any(row.diverged for rows in results.rows.values() for row in rows):
         raise typer.Exit(DIVERGED)
 

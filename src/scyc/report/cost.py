@@ -30,7 +30,9 @@ class Cost:
 def cost(store: Store, results: Results, ids: Iterable[str]) -> Cost:
     known = [stretches(store.events(id)) for id in ids]
     seconds = sum(found for found, _ in known)
-    trainings = sum(len(row.records) + len(newly_lost(rows, k)) for rows in results.rows.values() for k, row in enumerate(rows))
+    trainings = sum(
+        len(row.records) + len(newly_lost(rows, k)) for rows in results.rows.values() for k, row in enumerate(rows)
+    )
     return Cost(Budget(trainings, results.steps, seconds), sum(untimed for _, untimed in known))
 
 

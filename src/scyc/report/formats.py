@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scyc.report.analysis import analysed
 from scyc.report.document import Section, sections, summary
@@ -47,7 +47,12 @@ def latex(results: Results) -> str:
 def table_float(section: Section) -> str:
     legend = [LEGEND.format("bold", "underlined")] if section.marks else []
     caption = "; ".join([section.title, *section.notes, *legend])
-    inner = [r"\centering", r"\small", rf"\caption{{{escaped(caption)}.}}", booktabs(section.grid, section.words, section.marks)]
+    inner = [
+        r"\centering",
+        r"\small",
+        rf"\caption{{{escaped(caption)}.}}",
+        booktabs(section.grid, section.words, section.marks),
+    ]
     return "\n".join([r"\begin{table}", *inner, r"\end{table}"])
 
 
@@ -86,3 +91,20 @@ FORMATS: dict[str, Callable[[Results], str]] = {
     "csv": csv_text,
     "json": json_text,
 }
+
+
+def joined(names: Sequence[str], texts: Sequence[str], format: str) -> str:
+    """Several reports as one: one below the other, a JSON list, or one CSV whose first column says whose a line is."""
+    if len(texts) == 1:
+        return texts[0]
+    if format == "json":
+        return "[\n" + ",\n".join(texts) + "\n]"
+    if format != "csv":
+        return "\n\n\n".join(texts)
+    tables = [list(csv.DictReader(io.StringIO(text))) for text in texts]
+    rows = [{"experiment": name, **row} for name, table in zip(names, tables, strict=True) for row in table]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().rstrip("\n")

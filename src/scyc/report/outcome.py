@@ -9,8 +9,6 @@ from scyc.report.leaders import leaders
 from scyc.report.rows import Results, Row
 from scyc.report.table import percent, points, probability
 
-TEST = f"two-sided paired t-test, Holm p < {LEVEL}"
-
 
 def outcome(found: Analysis) -> str:
     cells = found.comparisons
@@ -22,12 +20,16 @@ def outcome(found: Analysis) -> str:
         most = max(cells, key=lambda c: -1.0 if math.isnan(c.difference) else abs(c.difference))
         return f"{label} is ahead of the best benchmark at {ahead} of {every}, untested: at most {said(most)}"
     won, lost = ([c for c in cells if c.holm < LEVEL and c.difference * sign > 0] for sign in (1, -1))
-    parts = [f"{verb} the best benchmark at {clause(side, every)}" for verb, side in (("beats", won), ("loses to", lost)) if side]
+    parts = [
+        f"{verb} the best benchmark at {clause(side, every)}"
+        for verb, side in (("beats", won), ("loses to", lost))
+        if side
+    ]
     if parts:
-        return f"{label} {', and '.join(parts)} ({TEST})"
+        return f"{label} {', and '.join(parts)}"
     least = min((c for c in cells if not math.isnan(c.holm)), key=lambda c: c.p)
     return (
-        f"{label} and the best benchmark cannot be told apart at any of {every} ({TEST}): "
+        f"{label} and the best benchmark cannot be told apart at any of {every}: "
         f"the clearest difference is {said(least)}"
     )
 
@@ -39,7 +41,9 @@ def clause(side: Sequence[Comparison], every: str) -> str:
 
 def said(c: Comparison) -> str:
     """A comparison in words."""
-    tested = "" if math.isnan(c.holm) else f", Holm p {'' if c.holm < 0.001 else '= '}{probability(c.holm)}"
+    tested = (
+        "" if math.isnan(c.holm) else f", paired t-test, Holm p {'' if c.holm < 0.001 else '= '}{probability(c.holm)}"
+    )
     return (
         f"{points(c.difference)} points against {c.benchmark} at {percent(c.density, 2)} % of the weights "
         f"(n = {c.n}{tested})"

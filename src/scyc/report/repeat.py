@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scyc.experiment import experiment, load, presets
+from scyc.experiment import load, presets
 from scyc.report.rows import Results
 from scyc.report.toml import inline, key
 
@@ -20,11 +20,19 @@ def toml(results: Results) -> str:
     lines = [*head, f"seeds = {inline(seeds(results.seeds))}", "", "[run]"]
     if shared.get("data", {}).get("name") in PLACED:
         lines.append("# the data lie in a folder of their owner: add path = ... to them")
-    lines += [f"{key(name)} = {inline(value)}" for name, value in shared.items()]
+    lines += [f"{key(name)} = {inline(named_first(value))}" for name, value in shared.items()]
     for label, config in results.configs.items():
         lines += ["", f"[schedules.{key(label)}]"]
-        lines += [f"{part} = {inline(config[part])}" for part in ("peak", "shape")]
+        lines += [f"{part} = {inline(named_first(config[part]))}" for part in ("peak", "shape")]
     return "\n".join(lines) + "\n"
+
+
+def named_first(value: Any) -> Any:
+    """A part begins with its name."""
+    if not isinstance(value, Mapping):
+        return value
+    inner = {name: named_first(item) for name, item in value.items()}
+    return ({"name": inner.pop("name")} if "name" in inner else {}) | inner
 
 
 def seeds(numbers: Sequence[int]) -> str:
@@ -48,5 +56,3 @@ def same(preset: str, settings: str) -> bool:
         return load(preset, seeds="1").settings == settings
     except ValueError:
         return False
-
-

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from scyc.report.analysis import Analysis
-from scyc.report.page.figure import HIDDEN, NEAREST, Data, Figure, Look, Spec, axis, density_axis, lines, sized
+from scyc.report.page.figure import HIDDEN, NEAREST, Data, Figure, Look, Spec, axis, density_axis, ink, lines, sized
 from scyc.report.rows import Row
 from scyc.report.table import percent, points, probability
 
@@ -20,8 +20,7 @@ SEEN = (
 
 
 def figures(found: Analysis, look: Look) -> list[Figure]:
-    made = [curve(found, look)]
-    return [*made, *([gain(found)] if found.comparisons else [])]
+    return [curve(found, look), *([gain(found)] if found.comparisons else [])]
 
 
 def curve(found: Analysis, look: Look) -> Figure:
@@ -70,7 +69,9 @@ def lost(found: Analysis) -> str:
         seen: set[int] = set()
         for row in rows:
             if new := sorted({*row.diverged} - seen):
-                words.append(f"{label} seed{'s' if len(new) > 1 else ''} {', '.join(map(str, new))} in cycle {row.cycle}")
+                words.append(
+                    f"{label} seed{'s' if len(new) > 1 else ''} {', '.join(map(str, new))} in cycle {row.cycle}"
+                )
                 seen |= {*new}
     return f" Diverged: {'; '.join(words)}." if words else ""
 
@@ -127,18 +128,21 @@ def gain_spec(found: Analysis, label: str) -> Spec:
         "data": {"name": "difference"},
         "layer": [
             {
-                "mark": {"type": "area", "style": "noise", "aria": False},
+                "mark": {"type": "area", "fill": ink("soft"), "opacity": 0.15, "aria": False},
                 "encoding": {"x": x, "y": {**y, "field": "noise_low"}, "y2": {"field": "noise_points"}},
             },
-            {"mark": {"type": "rule", "style": "reference", "aria": False}, "encoding": {"y": {"datum": 0}}},
+            {
+                "mark": {"type": "rule", "stroke": ink("soft"), "strokeDash": [3, 3], "aria": False},
+                "encoding": {"y": {"datum": 0}},
+            },
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 1.6, "style": "challenger", "aria": False},
+                "mark": {"type": "rule", "strokeWidth": 1.6, "stroke": ink("accent"), "aria": False},
                 "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
             },
-            {"mark": {**dot, "style": "hole", "size": 55, "aria": False}, "encoding": {"x": x, "y": y}},
+            {"mark": {**dot, "fill": ink("paper"), "size": 55, "aria": False}, "encoding": {"x": x, "y": y}},
             {
-                "mark": {**dot, "style": "challenger"},
+                "mark": {**dot, "fill": ink("accent"), "stroke": ink("accent")},
                 "params": [NEAREST],
                 "encoding": {"x": x, "y": y, "fillOpacity": filled, "size": sized(55, 130), "tooltip": tooltip},
             },

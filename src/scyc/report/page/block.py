@@ -8,12 +8,21 @@ from html import escape
 from scyc.report.document import Section
 from scyc.report.page.figure import Figure
 
+MANY = 40  # lines of a table, which then has a height of its own
+
 
 @dataclass(frozen=True)
 class Choice:
     """Figures of which those with the chosen options are shown."""
 
     figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A table that is opened by who wants to read it."""
+
+    section: Section
 
 
 @dataclass(frozen=True)
@@ -46,11 +55,14 @@ class Writer:
         lead = f'<p class="lead">{escape(chapter.lead)}</p>' if chapter.lead else ""
         inner = "\n".join(self.block(block) for block in chapter.blocks)
         id = f"{self.prefix}{chapter.name}"
-        return f'<section id="{id}" aria-labelledby="{id}-title"><h2 id="{id}-title">{escape(chapter.title)}</h2>{lead}\n{inner}</section>'
+        title = f'<h2 id="{id}-title">{escape(chapter.title)}</h2>'
+        return f'<section id="{id}" aria-labelledby="{id}-title">{title}{lead}\n{inner}</section>'
 
     def block(self, block: object) -> str:
         if isinstance(block, Section):
             return table(block)
+        if isinstance(block, Folded):
+            return f"<details><summary>{escape(block.section.title)}</summary>{table(block.section)}</details>"
         if isinstance(block, Figure):
             return self.figure(block)
         if isinstance(block, Choice):
@@ -65,10 +77,9 @@ class Writer:
             id = f"{self.prefix}figure-{hashlib.sha256(id.encode()).hexdigest()[:12]}"
         self.figures[id] = figure
         options = "".join(f' data-option-{key}="{escape(value)}"' for key, value in figure.options.items())
-        buttons = "".join(
-            f'<button type="button" class="get" data-get="{kind}">{kind.upper()}<span class="unseen"> of {escape(figure.title)}</span></button>'
-            for kind in ("csv", "svg", "png")
-        )
+        of = f'<span class="unseen"> of {escape(figure.title)}</span>'
+        kinds = ("csv", "svg", "png")
+        buttons = "".join(f'<button type="button" class="get" data-get="{k}">{k.upper()}{of}</button>' for k in kinds)
         return (
             f'<figure class="chart" id="{id}" data-figure="{id}"{options}{" hidden" if hidden else ""}>'
             f'<div class="head"><h3>{escape(figure.title)}</h3><span class="gets">{buttons}</span></div>'
@@ -92,7 +103,9 @@ class Writer:
         self.marks += 1
         id = f"{self.prefix}choose-{self.marks}"
         options = "".join(f"<option>{escape(value)}</option>" for value in values)
-        return f'<label for="{id}">{escape(key)} <select id="{id}" data-choose="{escape(key)}">{options}</select></label>'
+        return (
+            f'<label for="{id}">{escape(key)} <select id="{id}" data-choose="{escape(key)}">{options}</select></label>'
+        )
 
     def cycles(self, slider: Cycles) -> str:
         self.marks += 1
@@ -116,9 +129,9 @@ def table(section: Section) -> str:
         else ""
     )
     notes = legend + "".join(f'<p class="note">{escape(note)}</p>' for note in section.notes)
-    title = escape(section.title)
+    title, long = escape(section.title), " long" if len(lines) > MANY else ""
     return (
-        f'<div class="table"><h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<div class="table"><h3>{title}</h3><div class="scroll{long}" tabindex="0" role="region" aria-label="{title}">'
         f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
     )
 

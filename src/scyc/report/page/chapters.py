@@ -1,16 +1,14 @@
 """The page's chapters, in the order of a reader's questions."""
 
-from collections.abc import Sequence
-
 from scyc.report import narrowing_text
 from scyc.report import oracle as oracles
-from scyc.report.document import Section, accuracies, comparisons
-from scyc.report.document import cells as cells_of
 from scyc.report.claims import VERDICTS
+from scyc.report.document import accuracies, comparisons
+from scyc.report.document import cells as cells_of
 from scyc.report.narrowing import findings
 from scyc.report.page import accuracy, distributions, made, networks, peaks, verdict
-from scyc.report.page.block import Chapter, Choice, Cycles
-from scyc.report.page.figure import Figure, Look
+from scyc.report.page.block import Chapter, Choice, Cycles, Folded
+from scyc.report.page.figure import Look
 from scyc.report.page.holdings import Holdings
 from scyc.report.rows import Results
 from scyc.report.table import percent
@@ -26,8 +24,7 @@ def chapters(store: Store, held: Holdings, look: Look) -> list[Chapter]:
 
 def verdicts(held: Holdings) -> Chapter:
     found = verdict.claims(held.analysis, held.oracle, held.distributions)
-    gain = [accuracy.gain(held.analysis)] if held.analysis and held.analysis.comparisons else []
-    return Chapter("verdict", "The verdict", [*gain, *([found] if found else [])])
+    return Chapter("verdict", "The verdict", [found] if found else [])
 
 
 def tables(held: Holdings, look: Look) -> list[Chapter]:
@@ -35,13 +32,15 @@ def tables(held: Holdings, look: Look) -> list[Chapter]:
     if not found:
         return []
     if not any(row.n for rows in found.results.rows.values() for row in rows):
-        return [Chapter("accuracy", "Accuracy against density", ['<p class="lead">No run has finished a cycle yet.</p>'])]
+        return [
+            Chapter("accuracy", "Accuracy against density", ['<p class="lead">No run has finished a cycle yet.</p>'])
+        ]
     tested = [one for one in found.verdicts if one.verdict != VERDICTS[-1]]
-    sections = [accuracies(found), *([comparisons(found)] if found.comparisons else [])]
-    sections += [cells_of(tested)] if tested else []
+    sections: list[object] = [accuracies(found), *([comparisons(found)] if found.comparisons else [])]
+    sections += [Folded(cells_of(tested))] if tested else []
     beside = "The table, beside the paper's" if found.paper else "The table"
     return [
-        Chapter("accuracy", "Accuracy against density", [accuracy.curve(found, look)]),
+        Chapter("accuracy", "Accuracy against density", accuracy.figures(found, look)),
         Chapter("table", beside, sections),
     ]
 
@@ -49,7 +48,7 @@ def tables(held: Holdings, look: Look) -> list[Chapter]:
 def peak_chapter(held: Holdings, look: Look) -> Chapter:
     found, oracle = held.analysis, held.oracle
     blocks: list[object] = [peaks.course(found, oracle, look)]
-    lead = "" if oracle else f"No oracle lies beside it: `scyc oracle` finds the best peak and its feasible region."
+    lead = "" if oracle else "No oracle lies beside it: `scyc oracle` finds the best peak and its feasible region."
     if found and any(found.results.rows.values()):
         blocks += [slider(found.results), peaks.inside(found.results, look)]
     return Chapter("peaks", "Peaks", [*blocks, *([oracles.section(oracle)] if oracle else [])], lead)
@@ -73,7 +72,7 @@ def measured(held: Holdings, look: Look) -> list[Chapter]:
         )
         every = distributions.figures(found, look)
         mass, ridges = ([f for f in every if ("schedule" in f.options) is whole] for whole in (False, True))
-        blocks = [Choice(mass), Choice(ridges), narrowing_text.conclusions(findings(found))]
+        blocks = [Choice(mass), Choice(ridges), Folded(narrowing_text.conclusions(findings(found)))]
         made.append(Chapter(f"distributions{k or ''}", "Distributions", blocks, lead))
     return made
 
@@ -85,14 +84,3 @@ def inside(results: Results, look: Look) -> Chapter:
     if not maps or not any(row.n for rows in results.rows.values() for row in rows):
         return Chapter("networks", "Networks", [])
     return Chapter("networks", "Networks", [Choice(maps), stops, slider(results), Choice(curves)])
-
-
-def every_figure(blocks: Sequence[object]) -> list[Figure]:
-    found: list[Figure] = []
-    for block in blocks:
-        found += [block] if isinstance(block, Figure) else [*block.figures] if isinstance(block, Choice) else []
-    return found
-
-
-def sections(blocks: Sequence[object]) -> list[Section]:
-    return [block for block in blocks if isinstance(block, Section)]

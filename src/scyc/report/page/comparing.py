@@ -18,15 +18,13 @@ def chapter(found: Sequence[Analysis]) -> Chapter:
     labels.sort(key=lambda label: label not in tested)
     look = Look(tuple(names), None)
     figures = [curve(found, label, look) for label in labels]
-    lead = f"{', '.join(names[:-1])} and {names[-1]}: the same schedules, side by side. By cycle, never by nearest density."
+    lead = f"{', '.join(names[:-1])} and {names[-1]}, by cycle, never by nearest density."
     return Chapter("compared", "Compared", [*([Choice(figures)] if figures else []), table(found, labels)], lead)
 
 
 def curve(found: Sequence[Analysis], label: str, look: Look) -> Figure:
     """One schedule, a line per experiment."""
-    rows = [
-        (one.results.name, row) for one in found for row in one.results.rows.get(label, ()) if row.n
-    ]
+    rows = [(one.results.name, row) for one in found for row in one.results.rows.get(label, ()) if row.n]
     data = Data.of({**point(row), "schedule": name} for name, row in rows)
     x = density_axis("density_percent", [row.density for _, row in rows])
     y = axis("accuracy_percent", "test accuracy (%)", scale={"zero": False})
@@ -54,6 +52,12 @@ def table(found: Sequence[Analysis], labels: Sequence[str]) -> Section:
         for cycle in range(max(one.results.cycles for one in found)):
             rows = [one.results.row(label, cycle) if label in one.results.rows else None for one in found]
             if sum(row is not None and row.n > 0 for row in rows) > 1:
-                words = [w for row in rows for w in ([percent(row.density, 2), f"{cell(row, row.n)} ({row.n})"] if row and row.n else ["-", "-"])]
+                words = [
+                    w
+                    for row in rows
+                    for w in (
+                        [percent(row.density, 2), f"{cell(row, row.n)} ({row.n})"] if row and row.n else ["-", "-"]
+                    )
+                ]
                 grid.append([label, str(cycle), *words])
     return Section("Test accuracy at the early stop, percent: mean ± std (n)", grid, 2, (0,))

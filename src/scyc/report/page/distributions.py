@@ -8,10 +8,11 @@ from scyc.report import ridges
 from scyc.report.distribution import Distributions, tails
 from scyc.report.inside import spread
 from scyc.report.narrowing_text import PLACES
-from scyc.report.page.figure import HIDDEN, Data, Figure, Look, Spec, axis, density_axis, lines, short
+from scyc.report.page.figure import HIDDEN, PLAIN, Data, Figure, Look, Spec, axis, density_axis, ink, lines, short
 from scyc.report.table import percent
 
 KINDS = {"gradients": "gradients", "hidden": "hidden representations"}
+TITLES = {"gradients": "gradient (loss per unit of weight)", "hidden": "activation (output of a hidden unit)"}
 
 
 def figures(found: Distributions, look: Look) -> list[Figure]:
@@ -23,8 +24,14 @@ def mass(found: Distributions, look: Look, kind: str, moment: str) -> Figure:
     """How much lies beyond cycle 0's quantiles, against density."""
     rows = list(shares(found, kind, moment))
     x = density_axis("density_percent", [row["density_percent"] / 100 for row in rows])
-    y = axis("tails_percent", f"{KINDS[kind]} in the tails (%)")
-    seen = (("schedule", "schedule"), ("tails", "in the tails"), ("n", "n"), ("left", "weights left"), ("cycle", "cycle m"))
+    y = axis("tails_percent", "share in the tails (%)")
+    seen = (
+        ("schedule", "schedule"),
+        ("tails", "in the tails"),
+        ("n", "n"),
+        ("left", "weights left"),
+        ("cycle", "cycle m"),
+    )
     name = f"tails-{kind}-{moment}"
     return Figure(
         name,
@@ -73,16 +80,20 @@ def histogram(found: Distributions, label: str, moment: str, kind: str) -> Figur
     spec = ridges.panel(cycles, kind)
     boxes, ends, words = spec["layer"]
     name = f"histogram-{label}-{moment}-{kind}"
-    stored = Data.of({k: short(v, 5) if isinstance(v, float) else v for k, v in box.items()} for box in boxes["data"]["values"])
-    right: Spec = {"mark": {**words["mark"], "align": "right", "dx": -2}}
+    stored = Data.of(
+        {k: short(v, 5) if isinstance(v, float) else v for k, v in box.items()} for box in boxes["data"]["values"]
+    )
+    boxes["encoding"]["x"] |= {"title": TITLES[kind], "axis": {"tickCount": 4, **PLAIN}}
+    boxes["encoding"]["y"]["axis"] |= {"labelOverlap": False, "tickCount": len(cycles), "labelFontSize": 11}
+    right: Spec = {"mark": {**words["mark"], "dx": 6, "color": ink("soft")}}
     right |= {"encoding": {**words["encoding"], "x": {"value": "width"}}}
     n = max(len(seeds) for seeds in cycles.values())
     return Figure(
         name,
-        f"{KINDS[kind].capitalize()} of {label} {PLACES[moment]} of every cycle",
+        f"{KINDS[kind].capitalize()}, {label}",
         {"layer": [{**boxes, "data": {"name": name}}, ends, {**words, **right}]},
         {name: stored},
-        f"Mean over {n} seed{'s' if n > 1 else ''}. Height: share of the values in a bin, logarithmic from "
+        f"{PLACES[moment].capitalize()} of every cycle, mean over {n} seed{'s' if n > 1 else ''}. Height: share of the values in a bin, logarithmic from "
         f"{ridges.LOWEST:.3%} to 100 %. Orange: beyond cycle 0's 3 % and 97 % quantiles (dashed), with their share.",
         height=28 * (max(cycles) + 1) + 60,
         options={"schedule": label, "moment": PLACES[moment]},

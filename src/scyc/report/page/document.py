@@ -96,16 +96,21 @@ def script_safe(text: str) -> str:
 
 def head(found: Sequence[Holdings]) -> str:
     if len(found) > 1:
-        rows = "".join(f'<li><a href="#e{k}">{escape(held.name)}</a>: {escape(sentence(held))}</li>' for k, held in enumerate(found))
-        return f"<h1>{len(found)} experiments compared</h1><ul class=\"verdicts\">{rows}</ul>"
+        rows = "".join(
+            f'<li><a href="#e{k}">{escape(held.name)}</a>: {escape(sentence(held))}</li>'
+            for k, held in enumerate(found)
+        )
+        return f'<h1>{len(found)} experiments compared</h1><ul class="verdicts">{rows}</ul>'
     return heading(found[0], "h1")
 
 
 def heading(held: Holdings, level: str) -> str:
     """The verdict first, then under what it was measured."""
     kicker = f'<p class="kicker"><strong>{escape(held.name)}</strong>{f" · {escape(held.doc)}" if held.doc else ""}</p>'
-    facts = "".join(f'<p class="facts">{escape(line)}</p>' for line in (summary(held.analysis)[1:] if held.analysis else ()))
-    return f"{kicker}<{level}>{escape(sentence(held))}</{level}>{facts}"
+    facts = "".join(
+        f'<p class="facts">{escape(line)}</p>' for line in (summary(held.analysis)[1:] if held.analysis else ())
+    )
+    return f"{kicker}<{level}>{escape(unbroken(sentence(held)))}</{level}>{facts}"
 
 
 def sentence(held: Holdings) -> str:
@@ -113,11 +118,16 @@ def sentence(held: Holdings) -> str:
     return f"{said}."
 
 
+def unbroken(text: str) -> str:
+    """No line ends inside `n = 5` or `5 %`."""
+    return text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
+
+
 def article(store: Store, held: Holdings, look: Look, writer: Writer) -> str:
     made = chapters(store, held, look)
     inner = "\n".join(map(writer.chapter, made))
     links = "".join(f'<a href="#{writer.prefix}{chapter.name}">{escape(chapter.title)}</a>' for chapter in made)
-    top = f'<header>{heading(held, "h1")}</header>' if writer.prefix else ""
+    top = f"<header>{heading(held, 'h1')}</header>" if writer.prefix else ""
     id = writer.prefix.rstrip("-") or "report"
     return f'<article id="{id}">{top}<nav aria-label="Chapters of {escape(held.name)}">{links}</nav>{inner}</article>'
 
@@ -136,7 +146,7 @@ def data(figures: Mapping[str, Figure], look: Look) -> dict[str, Any]:
     return {
         "schedules": palette.styles(look.labels, look.accent),
         "themes": {name: theme.config(look, name) for name in theme.INKS},
-        "papers": {name: ink["paper"] for name, ink in theme.INKS.items()},
+        "inks": theme.INKS,
         "figures": {id: drawn(figure) for id, figure in figures.items()},
     }
 
@@ -144,7 +154,12 @@ def data(figures: Mapping[str, Figure], look: Look) -> dict[str, Any]:
 def drawn(figure: Figure) -> dict[str, Any]:
     made = {
         "file": figure.name,
-        "spec": {"width": "container", "height": "container", "autosize": {"type": "fit", "contains": "padding"}, **figure.spec},
+        "spec": {
+            "width": "container",
+            "height": "container",
+            "autosize": {"type": "fit", "contains": "padding"},
+            **figure.spec,
+        },
         "data": {name: data.columns() for name, data in figure.data.items()},
         "words": f"{figure.title}. {figure.words}",
     }
@@ -152,5 +167,3 @@ def drawn(figure: Figure) -> dict[str, Any]:
         own = figure.own
         made["range"] = {name: palette.colours(own.labels, own.accent, name) for name in theme.INKS}
     return made
-
-

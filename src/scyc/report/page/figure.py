@@ -17,6 +17,11 @@ NEAREST: Spec = {
 }
 
 
+def ink(name: str) -> Spec:
+    """A colour of the theme."""
+    return {"expr": name}
+
+
 @dataclass(frozen=True)
 class Data:
     """Rows under named columns; what stands behind a figure, and in its download."""
@@ -95,6 +100,11 @@ class Look:
         return {"field": "schedule", "type": "nominal", "scale": scale}
 
     @property
+    def veil(self) -> Spec:
+        """Bands are faint, and that of the schedule under test less so."""
+        return {"condition": {"test": f"datum.schedule === {quoted(self.accent or '')}", "value": 0.2}, "value": 0.09}
+
+    @property
     def weight(self) -> Spec:
         """The line under test is the thicker one."""
         return {"condition": {"test": f"datum.schedule === {quoted(self.accent or '')}", "value": 2.6}, "value": 1.6}
@@ -113,6 +123,9 @@ def axis(field: str, title: str, *, kind: str = "quantitative", **more: Any) -> 
 TICKS = (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
+PLAIN: Spec = {"labelExpr": "format(datum.value, '.4~g')"}  # as many digits as it needs, whatever the other ticks
+
+
 def density_axis(field: str, densities: Sequence[float]) -> Spec:
     """Logarithmic, dense on the left: every pruning is a step of the same width."""
     known = [value for value in densities if math.isfinite(value)] or [1.0]
@@ -121,7 +134,7 @@ def density_axis(field: str, densities: Sequence[float]) -> Spec:
         low, high = low / 1.25, high * 1.25
     scale = {"type": "log", "reverse": True, "domain": [low / 1.04, high * 1.04], "nice": False}
     shown = [tick for tick in TICKS if low / 1.04 <= tick <= high * 1.04]
-    ticks = {"values": shown, "grid": False, "format": "~g"}
+    ticks = {"values": shown, "grid": False, **PLAIN}
     return axis(field, "weights left (% of the prunable ones, log scale)", scale=scale, axis=ticks)
 
 
@@ -136,8 +149,14 @@ def lines(look: Look, x: Spec, y: Spec, tooltip: Sequence[tuple[str, str]], *, b
     bare = {**y, "title": y["title"]}
     colour = look.colour
     area = {
-        "mark": {"type": "area", "opacity": 0.13, "interpolate": "linear", "aria": False},
-        "encoding": {"x": x, "y": {**bare, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        "mark": {"type": "area", "aria": False},
+        "encoding": {
+            "x": x,
+            "y": {**bare, "field": "low"},
+            "y2": {"field": "high"},
+            "color": colour,
+            "opacity": look.veil,
+        },
     }
     line = {
         "mark": {"type": "line", "aria": False},

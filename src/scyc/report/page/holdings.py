@@ -1,4 +1,4 @@
-"""What a store holds of one experiment: its results, the oracle of its name, and what was measured of its distributions."""
+"""What a store holds of one experiment: its results, the oracle of its name, and its distributions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

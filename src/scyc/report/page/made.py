@@ -43,7 +43,7 @@ def files(results: Results) -> str:
     """What can be saved from here: the experiment's file, and every number of the tables."""
     text = repeat.toml(results)
     return (
-        f'<details><summary>{escape(results.name)}.toml</summary><pre><code>{escape(text)}</code></pre></details>'
+        f"<details><summary>{escape(results.name)}.toml</summary><pre><code>{escape(text)}</code></pre></details>"
         f"{saved(f'{results.name}.toml', text, 'the experiment as a file')}"
         f"{saved(f'{results.name}.csv', csv_text(results), 'every number of the tables')}"
     )
@@ -52,17 +52,20 @@ def files(results: Results) -> str:
 def saved(name: str, text: str, words: str) -> str:
     return (
         f'<button type="button" class="get file" data-save="{escape(name)}">{escape(name)}, {words}'
-        f'<template>{escape(text)}</template></button> '
+        f"<template>{escape(text)}</template></button> "
     )
 
 
 def settings(results: Results) -> Section:
-    shared = {key: value for key, value in results.config.items() if key not in ("peak", "shape", "seed")}
+    shared = {key: value for key, value in results.config.items() if key not in repeat.OWN}
+    digest = results.config["data_digest"]
     given, usual = flat(shared), defaults(shared)
     grid = [["setting", "here", "default"]]
-    grid += [[key, text(value), text(usual[key]) if key in usual else "-"] for key, value in given.items()]
-    rest = ", ".join(f"{key} {text(value)}" for key, value in usual.items() if key not in given)
-    return Section("Settings that differ from the defaults", grid, 1, (0, 1, 2), (f"At their defaults: {rest}",) if rest else ())
+    differing = {key: value for key, value in given.items() if key not in usual or usual[key] != value}
+    grid += [[key, text(value), text(usual[key]) if key in usual else "-"] for key, value in differing.items()]
+    rest = ", ".join(f"{key} {text(value)}" for key, value in usual.items() if key not in differing)
+    notes = (f"At their defaults: {rest}", f"The images are those with the digest {digest}")
+    return Section("Settings that differ from the defaults", grid, 1, (0, 1, 2), notes)
 
 
 def text(value: Any) -> str:
@@ -77,7 +80,9 @@ def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     for path, value in parts.items():
         kind, name = path.rpartition(".")[2], value["name"] if isinstance(value, Mapping) else value
         if name:
-            found = {key: item for key, item in found.items() if key == f"{path}.name" or not key.startswith(f"{path}.")}
+            found = {
+                key: item for key, item in found.items() if key == f"{path}.name" or not key.startswith(f"{path}.")
+            }
             found |= {f"{path}.{key}": item for key, item in fields(kind, str(name)).items()}
     return found
 
@@ -107,7 +112,10 @@ def whole(cls: type) -> dict[str, Any]:
 
 def schedules(results: Results) -> Section:
     grid = [["schedule", "peak", "shape"]]
-    grid += [[label, text(config["peak"]), text(config["shape"])] for label, config in results.configs.items()]
+    grid += [
+        [label, *(text(repeat.named_first(config[name])) for name in ("peak", "shape"))]
+        for label, config in results.configs.items()
+    ]
     return Section("Schedules: learning rate = peak of the cycle × shape of the step", grid, 1, (0, 1, 2))
 
 

@@ -39,7 +39,7 @@ def heat(results: Results, label: str) -> Figure:
         {name: Data.of(rows)},
         f"Mean over seeds. Crossed: near collapse, with less than {SHARE:.0%} of the network's density. Circled: the "
         "guard that keeps a layer's last weight acted in some seed.",
-        height=22 * max(len(names), 3) + 70,
+        height=22 * len(names) + 120,
         options={"schedule": label},
     )
 
@@ -48,11 +48,25 @@ def heat_spec(name: str, names: list[str], low: float) -> Spec:
     x = axis("cycle", "cycle m (completed prunings)", kind="ordinal", axis={"labelAngle": 0, "grid": False})
     y = axis("layer", "layer", kind="nominal", sort=names, axis={"grid": False, "labelLimit": 130, "domain": False})
     scale = {"type": "log", "domain": [low, 100], "range": ["#0b3c5d", "#2a789c", "#7fb7cf", "#e4eff4"]}
-    legend = {"title": "weights left (%)", "orient": "top", "gradientLength": 160, "gradientThickness": 8, "format": "~g"}
+    legend = {
+        "title": "weights left (%)",
+        "orient": "top",
+        "gradientLength": 160,
+        "gradientThickness": 8,
+        "format": "~g",
+    }
     colour = axis("density_percent", "weights left (%)", scale=scale, legend=legend)
     seen = [("layer", "layer"), ("left", "weights left"), ("of network", "of the whole network"), ("n", "n")]
     tooltip = [{"field": field, "title": title} for field, title in [*seen, ("cycle", "cycle m")]]
-    near = {"type": "point", "shape": "cross", "angle": 45, "filled": True, "size": 46, "color": "#ffb000", "aria": False}
+    near = {
+        "type": "point",
+        "shape": "cross",
+        "angle": 45,
+        "filled": True,
+        "size": 46,
+        "color": "#ffb000",
+        "aria": False,
+    }
     guarded = {"type": "point", "shape": "circle", "filled": False, "size": 110, "color": "#ffb000", "aria": False}
     return {
         "data": {"name": name},
@@ -86,13 +100,19 @@ def stops(results: Results, look: Look) -> Figure:
     rows = alive(results)
     x = density_axis("density_percent", [row.density for row in rows])
     y = axis("early_stop_step", f"early stop (step of {results.steps:,})", scale={"domainMin": 0})
-    seen = (("schedule", "schedule"), ("stop", "early stop"), ("n", "n"), ("left", "weights left"), ("cycle", "cycle m"))
+    seen = (
+        ("schedule", "schedule"),
+        ("stop", "early stop"),
+        ("n", "n"),
+        ("left", "weights left"),
+        ("cycle", "cycle m"),
+    )
     return Figure(
         "stops",
         "When validation loss was lowest",
-        {"params": [HIDDEN], "data": {"name": "stops"}, **lines(look, x, y, seen)},
+        {"params": [HIDDEN], "data": {"name": "stops"}, **lines(look, x, y, seen, band=False)},
         {"stops": Data.of(map(stop, rows))},
-        "The step of the early stop: mean over seeds, band ± one standard deviation.",
+        "The step of the early stop: mean over seeds; the spread is in the words of every point.",
         height=240,
     )
 
@@ -117,7 +137,12 @@ def stop(row: Row) -> dict[str, Any]:
 def course(results: Results, look: Look, name: str) -> Figure:
     """One of the recorded curves, in the chosen cycle."""
     title, words, factor = CURVES[name]
-    x = axis("step", "step of the cycle", axis={"grid": False, "format": "~s"}, scale={"nice": False, "domain": [0, results.steps]})
+    x = axis(
+        "step",
+        "step of the cycle",
+        axis={"grid": False, "format": "~s"},
+        scale={"nice": False, "domain": [0, results.steps]},
+    )
     y = axis("value", words, scale={"zero": False})
     seen = (("schedule", "schedule"), ("value", words), ("step", "step"), ("n", "n"))
     spec = lines(look, x, y, seen)

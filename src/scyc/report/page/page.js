@@ -32,6 +32,7 @@
     const made = structuredClone(figure.spec);
     const now = signals(box);
     for (const param of made.params || []) if (param.name in now) param.value = now[param.name];
+    made.params = [...(made.params || []), ...Object.entries(page.inks[theme()]).map(([name, value]) => ({ name, value }))];
     made.datasets = Object.fromEntries(Object.entries(figure.data).map(([name, data]) => [name, rows(data)]));
     made.description = figure.words;
     return made;
@@ -153,7 +154,7 @@
     if (kind === "csv") return save(`${figure.file}.csv`, new Blob([csv(figure)], { type: "text/csv" }));
     if (!views.has(box.id)) await drawn(box);
     const view = views.get(box.id), former = view.background();
-    view.background(page.papers[theme()]);
+    view.background(page.inks[theme()].paper);
     if (kind === "svg") save(`${figure.file}.svg`, new Blob([await view.toSVG()], { type: "image/svg+xml" }));
     else (await view.toCanvas(2)).toBlob((blob) => save(`${figure.file}.png`, blob));
     view.background(former);

@@ -1,9 +1,9 @@
-"""How a schedule is told from the others: a colour that every kind of colour vision tells apart, a dash, and a shape."""
+"""How a schedule is told from the others: a colour for every kind of colour vision, a dash, a shape."""
 
 from collections.abc import Sequence
 from typing import Any
 
-ACCENT = {"light": "#c2410c", "dark": "#fb8b4b"}  # the schedule under test, and nothing else
+ACCENT = {"light": "#c2410c", "dark": "#fb8b4b"}  # the schedule under test, and what belongs to it
 # the hues of Okabe and Ito (2008) without the accent's, darkened or lightened to 3:1 against the page
 CALM = {
     "light": ("#0072b2", "#00805d", "#a8518a", "#a87400", "#2b89bd", "#5b5b5b", "#7a6a00"),

@@ -1,14 +1,28 @@
 """The peak of every schedule in every cycle over what an oracle found, and the learning rate inside a cycle."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scyc.config import Part, part, scaled
 from scyc.report.analysis import Analysis
 from scyc.report.inside import thinned
 from scyc.report.oracle import Oracle, region, spread
-from scyc.report.page.figure import HIDDEN, NEAREST, VISIBLE, Data, Figure, Look, Spec, axis, lines, short, sized
+from scyc.report.page.figure import (
+    HIDDEN,
+    NEAREST,
+    PLAIN,
+    VISIBLE,
+    Data,
+    Figure,
+    Look,
+    Spec,
+    axis,
+    ink,
+    lines,
+    short,
+    sized,
+)
 from scyc.report.rows import Results
 from scyc.report.table import percent
 from scyc.run import SHAPE
@@ -24,35 +38,46 @@ def figures(found: Analysis | None, oracle: Oracle | None, look: Look) -> list[F
 
 def course(found: Analysis | None, oracle: Oracle | None, look: Look) -> Figure:
     """Peaks over the cycles."""
-    data = {"peaks": Data.of(peaks(found, oracle)), "oracle": Data.of(best(oracle) if oracle else ())}
-    x = axis("cycle", "cycle m (completed prunings)", axis={"format": "d", "tickMinStep": 1, "grid": False})
-    y = axis("peak", f"{RATE} (peak of the cycle)", scale={"zero": False})
+    drawn = {"peaks": Data.of(peaks(found, oracle)), "oracle": Data.of(best(oracle) if oracle else ())}
+    x, y = axes([row for data in drawn.values() for row in data.records()])
     seen = (("schedule", "schedule"), ("rate", "peak"), ("left", "weights left"), ("cycle", "cycle m"))
     own = lines(look, x, y, seen, band=False)
-    searched = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Crosses: the best. "
+    searched = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Black: the best peak. "
     return Figure(
         "peaks",
         "The peak of every cycle",
         {"params": [HIDDEN], "layer": [*under(x, y), {"data": {"name": "peaks"}, **own}]},
-        data,
+        drawn,
         f"{searched if oracle else ''}Lines: the peaks that the schedules use.",
         height=340,
     )
+
+
+def axes(rows: Sequence[Mapping[str, Any]]) -> tuple[Spec, Spec]:
+    """Learning rates over more than a factor of ten are seen on a logarithmic scale."""
+    last = max((row["cycle"] for row in rows), default=0)
+    rates = [row[name] for row in rows for name in ("peak", "low", "high") if name in row] or [1.0]
+    wide = max(rates) > 10 * min(rates) > 0
+    ticks = {"format": "d", "values": list(range(0, last + 1, 1 + last // 20)), "grid": False}
+    x = axis("cycle", "cycle m (completed prunings)", axis=ticks, scale={"domain": [-0.5, last + 0.5], "nice": False})
+    scale = {"type": "log"} if wide else {"zero": False}
+    words = f"{RATE}, peak of the cycle{' (log scale)' if wide else ''}"
+    return x, axis("peak", words, scale=scale, axis={**PLAIN})
 
 
 def under(x: Spec, y: Spec) -> list[Spec]:
     """The oracle's regions, and on them its best."""
     seen = [("best", "best peak"), ("feasible", "feasible"), ("accuracy", "validation accuracy"), ("cycle", "cycle m")]
     tooltip = [{"field": name, "title": title} for name, title in seen]
-    bar = {"type": "bar", "width": 14, "cornerRadius": 3, "style": "region"}
-    cross = {"type": "point", "shape": "cross", "filled": True, "style": "mark", "size": 42, "opacity": 0.75}
+    bar = {"type": "rule", "strokeWidth": 13, "strokeCap": "round", "stroke": ink("soft"), "opacity": 0.28}
+    tick = {"type": "tick", "orient": "horizontal", "size": 19, "thickness": 3, "color": ink("ink")}
     return [
         {
             "data": {"name": "oracle"},
             "mark": bar,
             "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "tooltip": tooltip},
         },
-        {"data": {"name": "oracle"}, "mark": cross, "encoding": {"x": x, "y": y, "tooltip": tooltip}},
+        {"data": {"name": "oracle"}, "mark": tick, "encoding": {"x": x, "y": y, "tooltip": tooltip}},
     ]
 
 
@@ -81,9 +106,18 @@ def best(oracle: Oracle) -> Iterator[dict[str, Any]]:
 
 def inside(results: Results, look: Look) -> Figure:
     """Peak x shape, drawn exactly: only the steps where the line turns are stored."""
-    x = axis("step", "step of the cycle", axis={"grid": False, "format": "~s"}, scale={"nice": False})
+    x = axis(
+        "step",
+        "step of the cycle",
+        axis={"grid": False, "format": "~s"},
+        scale={"nice": False, "domain": [0, results.steps]},
+    )
     y = axis("rate", RATE)
-    tooltip = [{"field": "schedule"}, {"field": "step", "format": ","}, {"field": "rate", "title": RATE, "format": ".4g"}]
+    tooltip = [
+        {"field": "schedule"},
+        {"field": "step", "format": ","},
+        {"field": "rate", "title": RATE, "format": ".4g"},
+    ]
     encoding = {"x": x, "y": y, "color": look.colour}
     line = {"strokeDash": look.dash, "strokeWidth": look.weight}
     return Figure(
@@ -126,5 +160,9 @@ def turns(shape: Part, steps: int) -> list[tuple[int, float]]:
     """The first step, the last, and every one where the slope changes; thinned where that is nearly everywhere."""
     factor = shape.make()
     values = [float(factor(step)) for step in range(steps)]
-    bent = [k for k in range(1, steps - 1) if not math.isclose(values[k + 1] - values[k], values[k] - values[k - 1], abs_tol=1e-9)]
+    bent = [
+        k
+        for k in range(1, steps - 1)
+        if not math.isclose(values[k + 1] - values[k], values[k] - values[k - 1], abs_tol=1e-9)
+    ]
     return [(k, values[k]) for k in thinned(sorted({0, *bent, steps - 1}))]

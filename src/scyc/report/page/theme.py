@@ -7,8 +7,20 @@ from scyc.report.page.figure import Look
 
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 INKS = {
-    "light": {"ink": "#1b1d1f", "soft": "#595f66", "rule": "#e3e5e8", "paper": "#ffffff"},
-    "dark": {"ink": "#e8eaed", "soft": "#a3abb3", "rule": "#33383e", "paper": "#15181b"},
+    "light": {
+        "ink": "#1b1d1f",
+        "soft": "#595f66",
+        "rule": "#e3e5e8",
+        "paper": "#ffffff",
+        "accent": palette.ACCENT["light"],
+    },
+    "dark": {
+        "ink": "#e8eaed",
+        "soft": "#a3abb3",
+        "rule": "#33383e",
+        "paper": "#15181b",
+        "accent": palette.ACCENT["dark"],
+    },
 }
 
 
@@ -23,35 +35,40 @@ def config(look: Look, theme: str) -> dict[str, Any]:
         "font": SANS,
         "padding": 4,
         "view": {"stroke": None},
-        "axis": {**words, **sizes, **lines, "titlePadding": 8, "tickSize": 4, "labelOverlap": True},
+        "axis": {**words, **sizes, **lines, "titlePadding": 8, "tickSize": 4},
         "axisY": {"domain": False, "ticks": False, "labelPadding": 6, "tickCount": 5},
         "legend": {"disable": True, **words, **sizes},
         "text": {"font": SANS, "fill": ink["ink"], "fontSize": 12},
-        "style": {
-            "reference": {"stroke": ink["soft"], "strokeDash": [3, 3], "strokeWidth": 1},
-            "noise": {"fill": ink["soft"], "opacity": 0.14},
-            "region": {"fill": ink["soft"], "opacity": 0.22},
-            "mark": {"stroke": ink["ink"], "fill": ink["ink"]},
-            "hole": {"fill": ink["paper"], "stroke": ink["paper"]},
-            "challenger": {"fill": palette.ACCENT[theme], "stroke": palette.ACCENT[theme]},
-        },
         "range": {"category": palette.colours(look.labels, look.accent, theme)},
     }
 
 
 COLUMN = 240  # points: 84 mm, the column of most journals
-FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
+FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 
 def printed(look: Look) -> dict[str, Any]:
-    """The same in print: smaller, thinner, white, with a legend."""
+    """The same on paper: white, black words of 7 points at half size, and a legend."""
     made = config(look, "light")
-    words = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 7, "titleFontSize": 7.5}
-    dark = {"labelColor": "#222", "titleColor": "#222"}
-    made |= {"background": "white", "font": FONT, "padding": 2}
-    made["axis"] |= {**words, **dark, "titlePadding": 3, "tickSize": 3, "labelPadding": 2, "domainWidth": 0.5, "gridWidth": 0.4}
-    made["axisY"] = {"domain": False, "ticks": False, "labelPadding": 3, "tickCount": 5}
-    legend = {"orient": "bottom", "direction": "horizontal", "title": None, "columns": 3, "symbolSize": 28, "symbolStrokeWidth": 1.1}
-    made["legend"] = {**words, **dark, **legend, "columnPadding": 8, "rowPadding": 1, "offset": 6, "labelLimit": 70}
-    made["text"] |= {"font": FONT, "fontSize": 7}
+    words = {"labelFont": FONT, "titleFont": FONT, "labelFontSize": 14, "titleFontSize": 15}
+    words |= {"labelColor": "#222222", "titleColor": "#222222"}
+    rows = {"direction": "horizontal", "columns": 3, "columnPadding": 16, "rowPadding": 2}
+    made |= {"background": "white", "font": FONT, "padding": 5}
+    made["axis"] |= {**words, "titlePadding": 6}
+    made["legend"] = {
+        **words,
+        **rows,
+        "titleFontWeight": "normal",
+        "orient": "bottom",
+        "title": None,
+        "symbolSize": 70,
+        "symbolOpacity": 1,
+        "offset": 8,
+    }
+    made["text"] |= {"font": FONT, "fontSize": 14}
     return made
+
+
+def inks(theme: str) -> list[dict[str, Any]]:
+    """The colours that a specification names, as its parameters."""
+    return [{"name": name, "value": value} for name, value in INKS[theme].items()]

@@ -25,7 +25,9 @@ def claims(found: Analysis | None, oracle: Oracle | None, distributions: Sequenc
         return None
     grid = [["claim", "says", "verdict", "cells with its sign", "how it was tested"]]
     for claim, every in sorted(lines.items()):
-        grid += [[str(claim), STATEMENTS[claim], f"{SIGNS.get(v, '◆')} {v}", cells, words] for _, v, cells, words in every]
+        grid += [
+            [str(claim), STATEMENTS[claim], f"{SIGNS.get(v, '◆')} {v}", cells, words] for _, v, cells, words in every
+        ]
     rule = "Reproduced: the claimed sign with Holm p < 0.05 in every named cell. Direction only: the sign in every one."
     return Section("The paper's claims", grid, 1, (1, 2, 4), (rule,))
 
