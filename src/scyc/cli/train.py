@@ -33,6 +33,7 @@ from scyc.cli.stored import try_page
 
 if TYPE_CHECKING:
     from scyc.experiment import Experiment
+    from scyc.store.runs import Store
     from scyc.training import Control
 
 DIVERGED = 3
@@ -82,7 +83,12 @@ def run(
     sweep.register(store, experiment, ids, found)
     control = training.Control()
     trainer = training.Training(store, found, options, control)
-    with stopping(control), watching(control, sweep.unfinished(store, experiment, ids), quiet=quiet):
+    wanted = sweep.unfinished(store, experiment, ids)
+    with (
+        stopping(control),
+        watching(control, wanted, quiet=quiet),
+        telling(control, store, experiment.name, wanted),
+    ):
         trainer.train(sweep.by_id(experiment, ids))
     from scyc.report.rows import collect
 
@@ -108,20 +114,39 @@ def print_dry(experiment: "Experiment", ids: Any, store: Any) -> None:
 
 @contextmanager
 def watching(control: "Control", wanted: Any, *, quiet: bool) -> Iterator[None]:
-    from scyc.run import effective
-    from scyc.terminal import Lines, Live
+    """Progress on stderr for the time of a training."""
+    from scyc.terminal import Lines, Live, interactive
 
     if quiet or not wanted:
         yield
         return
-    total = sum(effective(run).steps * run.cycles for run in wanted.values())
-    if sys.stderr.isatty():
-        live = Live(total)
-        control.listeners.append(live)
-        try:
-            yield
-        finally:
-            live.close()
-    else:
-        control.listeners.append(Lines(total))
+    if not interactive():
+        control.listeners.append(Lines(steps_in(wanted)))
         yield
+        return
+    live = Live(steps_in(wanted))
+    control.listeners.append(live)
+    try:
+        yield
+    finally:
+        live.close()
+
+
+@contextmanager
+def telling(control: "Control", store: "Store", name: str, wanted: Any) -> Iterator[None]:
+    """News for `scyc watch` for the time of a training."""
+    from scyc.progress import News
+
+    news = News(store, name, steps_in(wanted))
+    control.listeners.append(news)
+    try:
+        yield
+    finally:
+        news.close()
+
+
+def steps_in(wanted: Any) -> int:
+    """Run-steps of these runs."""
+    from scyc.run import effective
+
+    return sum(effective(run).steps * run.cycles for run in wanted.values())

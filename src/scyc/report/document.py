@@ -75,7 +75,8 @@ def accuracies(found: Analysis) -> Section:
     """One line per cycle, and below it the paper's where it prints that cycle."""
     labels, paper = list(found.results.rows), found.paper
     grid = [["m", "density %", "all %", *(["of"] if paper else []), *labels, "n"]]
-    first, marked = grid[0].index(labels[0]), {}
+    first = grid[0].index(labels[0])
+    marked: dict[tuple[int, int], str] = {}
     for cycle in found.cycles:
         led = led_by(found, cycle)
         marked |= {(len(grid), first + labels.index(label)): mark for label, mark in led.items()}

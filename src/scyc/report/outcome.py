@@ -59,10 +59,11 @@ def unopposed(results: Results) -> str:
     if len(results.rows) > 1:
         firsts = [label for line in lines for label, mark in leaders(line, math.nan).items() if mark == "best"]
         top = max(results.rows, key=firsts.count)
-        return (
-            f"{top} has the highest mean test accuracy at {firsts.count(top)} of {len(lines)} densities, untested: "
-            "there is no S-Cyc schedule to test against the others"
+        why = (
+            "no pruned network to compare yet" if results.challenger else "no S-Cyc schedule to test against the others"
         )
+        where = f"{firsts.count(top)} of {len(lines)} densities" if len(lines) > 1 else "the only density"
+        return f"{top} has the highest mean test accuracy at {where}, untested: there is {why}"
     ends = [lines[0][0], *(lines[-1][:1] if len(lines) > 1 else [])]
     return f"{ends[0].schedule}: test accuracy {' and '.join(map(accuracy, ends))}"
 

@@ -47,7 +47,8 @@ def tables(held: Holdings, look: Look) -> list[Chapter]:
 
 def peak_chapter(held: Holdings, look: Look) -> Chapter:
     found, oracle = held.analysis, held.oracle
-    blocks: list[object] = [peaks.course(found, oracle, look)]
+    known = oracle or (found and any(found.results.rows.values()))
+    blocks: list[object] = [peaks.course(found, oracle, look)] if known else []
     lead = "" if oracle else "No oracle lies beside it: `scyc oracle` finds the best peak and its feasible region."
     if found and any(found.results.rows.values()):
         blocks += [slider(found.results), peaks.inside(found.results, look)]

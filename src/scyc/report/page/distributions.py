@@ -93,8 +93,9 @@ def histogram(found: Distributions, label: str, moment: str, kind: str) -> Figur
         f"{KINDS[kind].capitalize()}, {label}",
         {"layer": [{**boxes, "data": {"name": name}}, ends, {**words, **right}]},
         {name: stored},
-        f"{PLACES[moment].capitalize()} of every cycle, mean over {n} seed{'s' if n > 1 else ''}. Height: share of the values in a bin, logarithmic from "
-        f"{ridges.LOWEST:.3%} to 100 %. Orange: beyond cycle 0's 3 % and 97 % quantiles (dashed), with their share.",
+        f"{PLACES[moment].capitalize()} of every cycle, mean over {n} seed{'s' if n > 1 else ''}. Height: share of the "
+        f"values in a bin, logarithmic from {ridges.LOWEST:.3%} to 100 %. Orange: beyond cycle 0's 3 % and 97 % "
+        "quantiles (dashed), with their share.",
         height=28 * (max(cycles) + 1) + 60,
         options={"schedule": label, "moment": PLACES[moment]},
     )

@@ -39,10 +39,12 @@ def write(store: Store, names: Sequence[str], path: Path | None = None) -> Path:
     return path
 
 
-def html(store: Store, names: Sequence[str]) -> str:
+def html(store: Store, names: Sequence[str], *, live: Mapping[str, Any] | None = None) -> str:
+    """The whole file; a live one asks the machine it comes from, and nobody else, how far the experiment is."""
     found = [holdings(store, name) for name in dict.fromkeys(names)]
     look = look_of(found)
-    parts, figures = [], {}
+    parts: list[str] = []
+    figures: dict[str, Figure] = {}
     for k, held in enumerate(found):
         writer = Writer(f"e{k}-" if len(found) > 1 else "")
         parts.append(article(store, held, look, writer))
@@ -64,7 +66,18 @@ def html(store: Store, names: Sequence[str]) -> str:
             "data": script_safe(json.dumps(data(figures, look), separators=(",", ":"), allow_nan=False)),
             "vega": vega(),
             "script": read("page.js"),
+            "policy": "connect-src 'self'; " if live else "",
+            "live": live_bar(live) if live else "",
+            "follow": f"<script>\n{read('live.js')}</script>" if live else "",
         },
+    )
+
+
+def live_bar(state: Mapping[str, Any]) -> str:
+    """What it knew when it was made; the rest comes while one looks."""
+    return (
+        f'<div id="live" data-records="{state["records"]}" data-done="{str(state["done"]).lower()}" role="status">'
+        '<progress max="1" value="0" aria-label="share done"></progress><span class="said"></span></div>'
     )
 
 
@@ -86,7 +99,7 @@ def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, from the package that brings them along."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle()).replace("</script", r"<\/script")
+    return str(vl_convert.javascript_bundle(None)).replace("</script", r"<\/script")
 
 
 def script_safe(text: str) -> str:

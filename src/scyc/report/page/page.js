@@ -85,12 +85,19 @@
     key.querySelector("svg").innerHTML = `${style.dash[1] ? line : line.replace(/stroke-dasharray="[^"]*"/, "")}<g fill="${style[theme()]}">${marks[style.shape]}</g>`;
   };
   const keys = all("[data-schedule]");
+  const kept = (store, name, value) => { // a file may have no storage
+    try { return value === undefined ? store().getItem(name) : store().setItem(name, value); } catch { return null; }
+  };
+  const memory = `scyc-hidden ${document.title}`;
+  (JSON.parse(kept(() => sessionStorage, memory)) || []).forEach((name) => hidden.add(name)); // a page that follows comes again
   keys.forEach((key) => {
     swatch(key);
+    key.setAttribute("aria-pressed", String(!hidden.has(key.dataset.schedule)));
     key.addEventListener("click", () => {
       const name = key.dataset.schedule;
       hidden.has(name) ? hidden.delete(name) : hidden.add(name);
       key.setAttribute("aria-pressed", String(!hidden.has(name)));
+      kept(() => sessionStorage, memory, JSON.stringify([...hidden]));
       tell("hidden", [...hidden]);
     });
   });
@@ -118,19 +125,19 @@
   });
 
   // Light and dark: as the system says, until the reader says otherwise.
-  const kept = (() => { try { return localStorage.getItem("scyc-theme"); } catch { return null; } })();
-  if (kept) root.dataset.theme = kept;
+  const chosen = kept(() => localStorage, "scyc-theme");
+  if (chosen) root.dataset.theme = chosen;
   const repaint = () => {
     keys.forEach(swatch);
     boxes.filter((box) => box.dataset.drawn && box.dataset.drawn !== theme() && !box.hidden).forEach(drawn);
   };
   document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = theme() === "dark" ? "light" : "dark";
-    try { localStorage.setItem("scyc-theme", root.dataset.theme); } catch { /* a file may have no storage */ }
+    kept(() => localStorage, "scyc-theme", root.dataset.theme);
     repaint();
   });
   dark.addEventListener("change", repaint);
-  if (kept) repaint();
+  if (chosen) repaint();
 
   // Downloads: the data of a figure, its picture, and the files the page carries.
   const save = (name, blob) => {

@@ -42,13 +42,14 @@ def course(found: Analysis | None, oracle: Oracle | None, look: Look) -> Figure:
     x, y = axes([row for data in drawn.values() for row in data.records()])
     seen = (("schedule", "schedule"), ("rate", "peak"), ("left", "weights left"), ("cycle", "cycle m"))
     own = lines(look, x, y, seen, band=False)
-    searched = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Black: the best peak. "
+    searched = oracle is not None and bool(oracle.found)
+    words = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Black: the best peak. "
     return Figure(
         "peaks",
         "The peak of every cycle",
-        {"params": [HIDDEN], "layer": [*under(x, y), {"data": {"name": "peaks"}, **own}]},
+        {"params": [HIDDEN], "layer": [*(under(x, y) if searched else ()), {"data": {"name": "peaks"}, **own}]},
         drawn,
-        f"{searched if oracle else ''}Lines: the peaks that the schedules use.",
+        f"{words if searched else ''}Lines: the peaks that the schedules use.",
         height=340,
     )
 
