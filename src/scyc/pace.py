@@ -101,5 +101,5 @@ def shown(seconds: float | None) -> str:
     """0:01:05"""
     if seconds is None:
         return "--:--"
-    whole = int(seconds)
+    whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -10,13 +10,14 @@ from scyc.report.analysis import analysed
 from scyc.report.document import Section, sections, summary
 from scyc.report.numbers import numbers
 from scyc.report.rows import Results
+from scyc.report.sparkline import chart
 from scyc.report.table import WIDTH, aligned, booktabs, escaped, folded, piped
 
 
 def text(results: Results) -> str:
     found = analysed(results)
     lines = [textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in summary(found)]
-    return "\n\n".join(["\n".join(lines), *map(plain_section, sections(found))])
+    return "\n\n".join(filter(None, ["\n".join(lines), chart(results), *map(plain_section, sections(found))]))
 
 
 LEGEND = "{}: the highest mean of a line; {}: below it by no more than the line's noise floor"

@@ -36,18 +36,16 @@ def outcome(found: Analysis) -> str:
 
 def clause(side: Sequence[Comparison], every: str) -> str:
     most = max(side, key=lambda c: abs(c.difference))
-    return f"{len(side)} of {every}, by {'up to ' if len(side) > 1 else ''}{said(most)}"
+    return f"{len(side)} of {every}, by {'up to ' if len(side) > 1 else ''}{said(most, signed=False)}"
 
 
-def said(c: Comparison) -> str:
-    """A comparison in words."""
+def said(c: Comparison, *, signed: bool = True) -> str:
+    """A comparison in words; beside a verb that has the sign it needs none."""
     tested = (
         "" if math.isnan(c.holm) else f", paired t-test, Holm p {'' if c.holm < 0.001 else '= '}{probability(c.holm)}"
     )
-    return (
-        f"{points(c.difference)} points against {c.benchmark} at {percent(c.density, 2)} % of the weights "
-        f"(n = {c.n}{tested})"
-    )
+    gap = points(c.difference) if signed else percent(abs(c.difference), 2)
+    return f"{gap} points against {c.benchmark} at {percent(c.density, 2)} % of the weights (n = {c.n}{tested})"
 
 
 def unopposed(results: Results) -> str:

@@ -4,7 +4,20 @@ import math
 from typing import Any
 
 from scyc.report.analysis import Analysis
-from scyc.report.page.figure import HIDDEN, NEAREST, Data, Figure, Look, Spec, axis, density_axis, ink, lines, sized
+from scyc.report.page.figure import (
+    HIDDEN,
+    NEAREST,
+    Data,
+    Figure,
+    Look,
+    Spec,
+    axis,
+    density_axis,
+    ink,
+    lines,
+    sized,
+    told,
+)
 from scyc.report.rows import Row
 from scyc.report.table import percent, points, probability
 
@@ -122,29 +135,27 @@ def gain_spec(found: Analysis, label: str) -> Spec:
         *(("left", "weights left"), ("benchmark", "best benchmark"), ("difference", f"{label} minus it")),
         *(("interval", "95 % interval"), ("seeds", "pairs"), ("tested", "Holm p"), ("cycle", "cycle m")),
     ]
-    tooltip = [{"field": name, "title": title} for name, title in seen]
+    area = {"type": "area", "fill": ink("soft"), "opacity": 0.15, "aria": False}
+    noise = [{"mark": area, "encoding": {"x": x, "y": {**y, "field": "noise_low"}, "y2": {"field": "noise_points"}}}]
+    rule = {"type": "rule", "strokeWidth": 1.6, "stroke": ink("accent"), "aria": False}
+    ends = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    whiskers = [{"transform": [{"filter": "isValid(datum.low)"}], "mark": rule, "encoding": ends}]
+    floors = [c for c in found.comparisons if found.noise and not math.isnan(found.noise.spread(c.cycle))]
     dot = {"type": "point", "filled": True, "strokeWidth": 1.6, "opacity": 1}
     return {
         "data": {"name": "difference"},
         "layer": [
-            {
-                "mark": {"type": "area", "fill": ink("soft"), "opacity": 0.15, "aria": False},
-                "encoding": {"x": x, "y": {**y, "field": "noise_low"}, "y2": {"field": "noise_points"}},
-            },
+            *(noise if floors else ()),
             {
                 "mark": {"type": "rule", "stroke": ink("soft"), "strokeDash": [3, 3], "aria": False},
                 "encoding": {"y": {"datum": 0}},
             },
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule", "strokeWidth": 1.6, "stroke": ink("accent"), "aria": False},
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
+            *(whiskers if any(not math.isnan(c.low) for c in found.comparisons) else ()),
             {"mark": {**dot, "fill": ink("paper"), "size": 55, "aria": False}, "encoding": {"x": x, "y": y}},
             {
                 "mark": {**dot, "fill": ink("accent"), "stroke": ink("accent")},
                 "params": [NEAREST],
-                "encoding": {"x": x, "y": y, "fillOpacity": filled, "size": sized(55, 130), "tooltip": tooltip},
+                "encoding": {"x": x, "y": y, "fillOpacity": filled, "size": sized(55, 130), "tooltip": told(seen)},
             },
         ],
     }

@@ -72,7 +72,7 @@ class Writer:
         return str(block)
 
     def figure(self, figure: Figure, *, hidden: bool = False) -> str:
-        id = f"{self.prefix}{figure.name}"
+        id = f"{self.prefix}figure-{figure.name}"
         if not id.replace("-", "").isalnum() or not id.isascii() or id in self.figures:  # labels may be any words
             id = f"{self.prefix}figure-{hashlib.sha256(id.encode()).hexdigest()[:12]}"
         self.figures[id] = figure

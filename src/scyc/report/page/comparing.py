@@ -31,7 +31,7 @@ def curve(found: Sequence[Analysis], label: str, look: Look) -> Figure:
     seen = (("schedule", "experiment"), ("test accuracy", "test accuracy"), ("seeds", "n"), ("left", "weights left"))
     spec = lines(look, x, y, (*seen, ("rate", "peak learning rate"), ("cycle", "cycle m")))
     for layer in spec["layer"]:
-        layer["encoding"]["color"] = {**look.colour, "legend": {"orient": "top", "title": None, "symbolType": "stroke"}}
+        layer["encoding"]["color"] = {**look.colour, "legend": {"orient": "top", "title": None, "symbolOpacity": 1}}
     spec.pop("transform")
     return Figure(
         f"compared-{label}",

@@ -99,7 +99,7 @@ def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, from the package that brings them along."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(None)).replace("</script", r"<\/script")
+    return str(vl_convert.javascript_bundle()).replace("</script", r"<\/script")
 
 
 def script_safe(text: str) -> str:

@@ -143,9 +143,17 @@ def sized(small: int, large: int) -> Spec:
     return {"condition": {"param": "nearest", "empty": False, "value": large}, "value": small}
 
 
+def told(seen: Sequence[tuple[str, str]]) -> Spec:
+    """The words of the point that the pointer is nearest to: (column, title) pairs.
+
+    An expression, because the cell around a point has it as its datum's datum, which Vega-Lite 6.4 forgets.
+    """
+    words = ", ".join(f"{quoted(title)}: (datum.datum || datum)[{quoted(name)}]" for name, title in seen)
+    return {"value": {"expr": f"{{{words}}}"}}
+
+
 def lines(look: Look, x: Spec, y: Spec, tooltip: Sequence[tuple[str, str]], *, band: bool = True) -> Spec:
     """A line per schedule with its band and points; hovering says what the nearest point is."""
-    seen = [{"field": name, "title": title} for name, title in tooltip]
     bare = {**y, "title": y["title"]}
     colour = look.colour
     area = {
@@ -165,6 +173,13 @@ def lines(look: Look, x: Spec, y: Spec, tooltip: Sequence[tuple[str, str]], *, b
     point = {
         "mark": {"type": "point", "filled": True, "opacity": 1},
         "params": [NEAREST],
-        "encoding": {"x": x, "y": bare, "color": colour, "shape": look.shape, "size": sized(34, 110), "tooltip": seen},
+        "encoding": {
+            "x": x,
+            "y": bare,
+            "color": colour,
+            "shape": look.shape,
+            "size": sized(34, 110),
+            "tooltip": told(tooltip),
+        },
     }
     return {"transform": [VISIBLE], "layer": [*([area] if band else []), line, point]}

@@ -22,6 +22,7 @@ from scyc.report.page.figure import (
     lines,
     short,
     sized,
+    told,
 )
 from scyc.report.rows import Results
 from scyc.report.table import percent
@@ -38,11 +39,13 @@ def figures(found: Analysis | None, oracle: Oracle | None, look: Look) -> list[F
 
 def course(found: Analysis | None, oracle: Oracle | None, look: Look) -> Figure:
     """Peaks over the cycles."""
-    drawn = {"peaks": Data.of(peaks(found, oracle)), "oracle": Data.of(best(oracle) if oracle else ())}
+    drawn = {"peaks": Data.of(peaks(found, oracle))}
+    if oracle and oracle.found:
+        drawn["oracle"] = Data.of(best(oracle))
     x, y = axes([row for data in drawn.values() for row in data.records()])
     seen = (("schedule", "schedule"), ("rate", "peak"), ("left", "weights left"), ("cycle", "cycle m"))
     own = lines(look, x, y, seen, band=False)
-    searched = oracle is not None and bool(oracle.found)
+    searched = "oracle" in drawn
     words = "Grey bars: the feasible region, all peaks within 0.5 points of the best. Black: the best peak. "
     return Figure(
         "peaks",
@@ -70,8 +73,20 @@ def under(x: Spec, y: Spec) -> list[Spec]:
     """The oracle's regions, and on them its best."""
     seen = [("best", "best peak"), ("feasible", "feasible"), ("accuracy", "validation accuracy"), ("cycle", "cycle m")]
     tooltip = [{"field": name, "title": title} for name, title in seen]
-    bar = {"type": "rule", "strokeWidth": 13, "strokeCap": "round", "stroke": ink("soft"), "opacity": 0.28}
-    tick = {"type": "tick", "orient": "horizontal", "size": 19, "thickness": 3, "color": ink("ink")}
+    bar = {
+        "type": "rule",
+        "strokeWidth": {"expr": "min(13, width / 34)"},
+        "strokeCap": "round",
+        "stroke": ink("soft"),
+        "opacity": 0.28,
+    }
+    tick = {
+        "type": "tick",
+        "orient": "horizontal",
+        "size": {"expr": "min(19, width / 24)"},
+        "thickness": 3,
+        "color": ink("ink"),
+    }
     return [
         {
             "data": {"name": "oracle"},
@@ -114,11 +129,7 @@ def inside(results: Results, look: Look) -> Figure:
         scale={"nice": False, "domain": [0, results.steps]},
     )
     y = axis("rate", RATE)
-    tooltip = [
-        {"field": "schedule"},
-        {"field": "step", "format": ","},
-        {"field": "rate", "title": RATE, "format": ".4g"},
-    ]
+    tooltip = told([("schedule", "schedule"), ("rate", RATE), ("step", "step"), ("cycle", "cycle m")])
     encoding = {"x": x, "y": y, "color": look.colour}
     line = {"strokeDash": look.dash, "strokeWidth": look.weight}
     return Figure(
