@@ -35,10 +35,11 @@ def mass(found: Distributions, look: Look, kind: str, moment: str) -> Figure:
     name = f"tails-{kind}-{moment}"
     return Figure(
         name,
-        f"Tails of {KINDS[kind]} {PLACES[moment]}",
+        f"Tails: {KINDS[kind]}",
         {"params": [HIDDEN], "data": {"name": name}, **lines(look, x, y, seen)},
         {name: Data.of(rows)},
-        "Share beyond cycle 0's 3 % and 97 % quantiles: mean over seeds, band ± one standard deviation.",
+        f"{PLACES[moment].capitalize()} of every cycle: share beyond cycle 0's 3 % and 97 % quantiles, mean over "
+        "seeds, band ± one standard deviation.",
         height=240,
         options={"moment": PLACES[moment]},
     )
