@@ -1,5 +1,14 @@
 """Time left from a clock that the test turns, and what else progress says."""
 
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -134,3 +143,26 @@ def test_only_a_terminal_that_can_redraws(monkeypatch: pytest.MonkeyPatch, tty: 
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr("sys.stderr.isatty", lambda: tty, raising=False)
     assert terminal.interactive() is live
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_on_a_terminal_it_redraws_and_colours_only_where_it_may(tmp_path: Path, no_color: str) -> None:
+    """A real terminal, as far as the command can tell: the line with everything, and with NO_COLOR no colour in it."""
+    words = ["run", "digits", "--root", str(tmp_path), "--cycles", "2", "--seeds", "1", "--format", "json"]
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": no_color}
+    command = [sys.executable, "-m", "scyc.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=other, env=environment) as running:
+        os.close(other)
+        said = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody writes any more
+            while part := os.read(main, 65536):
+                said += part
+        assert running.wait(timeout=60) == 0
+    os.close(main)
+    bare = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    assert re.search(r"cycle \d/2 step \d+/400, 6 runs, lr \S+ to \S+, best validation \d+\.\d %", bare)
+    assert re.search(r"\d:\d\d:\d\d left", bare)
+    assert (re.search(rb"\x1b\[[0-9;]*3\d", said) is None) is bool(no_color)
