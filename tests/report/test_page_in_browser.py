@@ -1,6 +1,7 @@
 """The page in a real browser: no message, no request, and what it shows is what the store holds."""
 
 import csv
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from scyc.report import page as pages
 
 pytestmark = pytest.mark.slow
 sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ARGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 ARGS += " --disable-component-update --disable-sync --no-proxy-server"
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
@@ -24,7 +26,7 @@ WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS.split())
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGS.split())
         yield opened
         opened.close()
 

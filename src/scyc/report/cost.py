@@ -27,18 +27,11 @@ class Cost:
         return self.budget.words + lost
 
 
-def cost(store: Store, results: Results, ids: Iterable[str]) -> Cost:
+def cost(store: Store, results: Results, ids: Sequence[str]) -> Cost:
+    """A run that several schedules share is paid for once."""
     known = [stretches(store.events(id)) for id in ids]
-    seconds = sum(found for found, _ in known)
-    trainings = sum(
-        len(row.records) + len(newly_lost(rows, k)) for rows in results.rows.values() for k, row in enumerate(rows)
-    )
-    return Cost(Budget(trainings, results.steps, seconds), sum(untimed for _, untimed in known))
-
-
-def newly_lost(rows: Sequence[Any], k: int) -> set[int]:
-    """Seeds that diverged in this cycle."""
-    return {*rows[k].diverged} - ({*rows[k - 1].diverged} if k else set())
+    trainings = sum(len(store.records(id)) for id in ids)
+    return Cost(Budget(trainings, results.steps, sum(s for s, _ in known)), sum(untimed for _, untimed in known))
 
 
 def stretches(events: Iterable[Event]) -> tuple[float, int]:

@@ -7,13 +7,14 @@ from scyc.report.document import Section, cell
 from scyc.report.page.accuracy import point
 from scyc.report.page.block import Chapter, Choice
 from scyc.report.page.figure import Data, Figure, Look, axis, density_axis, lines
+from scyc.report.rows import Row
 from scyc.report.table import percent
 
 
 def chapter(found: Sequence[Analysis]) -> Chapter:
     names = [one.results.name for one in found]
     shared = dict.fromkeys(label for one in found for label in one.results.rows)
-    labels = [label for label in shared if sum(label in one.results.rows for one in found) > 1]
+    labels = [label for label in shared if sum(any(r.n for r in one.results.rows.get(label, ())) for one in found) > 1]
     tested = {one.results.challenger for one in found}
     labels.sort(key=lambda label: label not in tested)
     look = Look(tuple(names), None)
@@ -52,12 +53,10 @@ def table(found: Sequence[Analysis], labels: Sequence[str]) -> Section:
         for cycle in range(max(one.results.cycles for one in found)):
             rows = [one.results.row(label, cycle) if label in one.results.rows else None for one in found]
             if sum(row is not None and row.n > 0 for row in rows) > 1:
-                words = [
-                    w
-                    for row in rows
-                    for w in (
-                        [percent(row.density, 2), f"{cell(row, row.n)} ({row.n})"] if row and row.n else ["-", "-"]
-                    )
-                ]
-                grid.append([label, str(cycle), *words])
+                grid.append([label, str(cycle), *(word for row in rows for word in words(row))])
     return Section("Test accuracy at the early stop, percent: mean ± std (n)", grid, 2, (0,))
+
+
+def words(row: Row | None) -> list[str]:
+    """Density and accuracy with its n."""
+    return [percent(row.density, 2), f"{cell(row, row.n)} ({row.n})"] if row and row.n else ["-", "-"]

@@ -73,7 +73,6 @@ class Figure:
     data: Mapping[str, Data]
     words: str = ""  # below it
     height: int = 300
-    follows: tuple[str, ...] = ()  # signals of the page that it listens to
     options: Mapping[str, str] = field(default_factory=dict)  # where it is one of several to choose from
     own: "Look | None" = None  # its colours, where they stand for something else than the page's schedules
 

@@ -155,7 +155,6 @@ def course(results: Results, look: Look, name: str) -> Figure:
         {name: Data.of(points(results, name, factor))},
         "Mean over seeds, band ± one standard deviation.",
         height=220,
-        follows=("cycle",),
     )
 
 

@@ -151,7 +151,6 @@ def inside(results: Results, look: Look) -> Figure:
         {"rate": Data.of(rates(results))},
         "Peak of the chosen cycle times the schedule's shape. Points: where the line turns.",
         height=240,
-        follows=("cycle",),
     )
 
 
