@@ -1,5 +1,6 @@
 """The command line as its user meets it: words, streams and exit codes."""
 
+import csv
 import json
 import os
 import subprocess
@@ -56,7 +57,10 @@ def scyc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_run_prints_the_tables_and_the_path_and_nothing_else_on_stdout(scyc) -> None:  # type: ignore[no-untyped-def]
     said = scyc("run", "tiny.toml")
     assert said.code == 0
-    assert said.out.splitlines()[-1].startswith("results: runs/.experiments/tiny.json (4 runs")
+    assert said.out.splitlines()[-2].startswith("results: runs/.experiments/tiny.json (4 runs")
+    assert said.out.splitlines()[-1] == "page: runs/.reports/tiny.html"
+    assert os.path.getsize("runs/.reports/tiny.html") > 800_000  # with everything that draws it
+    assert "▁" in said.out
     assert "low" in said.out
     assert "cycle 2/2" in said.err
     assert "cycle 2/2" not in said.out
@@ -68,6 +72,45 @@ def test_quiet_json_is_json_alone(scyc) -> None:  # type: ignore[no-untyped-def]
     assert document["runs"] == document["finished"] == 4
     assert {row["n"] for row in document["rows"]} == {2}
     assert said.err.startswith("results: ")
+
+
+def test_a_report_writes_its_page_where_asked_and_keeps_machine_formats_clean(scyc) -> None:  # type: ignore[no-untyped-def]
+    scyc("run", "tiny.toml", "--quiet")
+    assert not os.path.exists("runs/.reports")  # quiet: nobody looks
+    said = scyc("report", "tiny", "--format", "json", "--page", "there/tiny.html")
+    assert json.loads(said.out)["experiment"] == "tiny"
+    assert said.err.splitlines() == ["page: there/tiny.html"]
+    assert scyc("report", "tiny", "--format", "csv").err == ""
+    assert scyc("report", "tiny").out.splitlines()[-1] == "page: runs/.reports/tiny.html"
+
+
+def test_several_experiments_in_one_report(scyc) -> None:  # type: ignore[no-untyped-def]
+    scyc("run", "tiny.toml", "--quiet")
+    scyc("run", "tiny.toml", "--quiet", "--name", "half", "--set", "pruning.amount=0.5")
+    documents = json.loads(scyc("report", "tiny", "half", "--format", "json").out)
+    assert [document["experiment"] for document in documents] == ["tiny", "half"]
+    rows = list(csv.DictReader(scyc("report", "tiny", "half", "--format", "csv").out.splitlines()))
+    assert {row["experiment"] for row in rows if row["kind"] == "rows"} == {"tiny", "half"}
+    assert scyc("report", "tiny", "half").out.splitlines()[-1] == "page: runs/.reports/tiny+half.html"
+
+
+def test_a_page_that_cannot_be_written_is_no_failure_unless_it_was_asked_for(scyc) -> None:  # type: ignore[no-untyped-def]
+    scyc("run", "tiny.toml", "--quiet")
+    Path("runs/.reports").write_text("a file where the folder should be")
+    said = scyc("report", "tiny")
+    assert (said.code, said.err.startswith("no page: ")) == (0, True)
+    assert scyc("report", "tiny", "--page", "runs/.reports/tiny.html").code == 2
+
+
+def test_every_line_of_a_table_fits_a_terminal(scyc) -> None:  # type: ignore[no-untyped-def]
+    text = Path("tiny.toml").read_text()
+    for k in range(4):
+        text += (
+            f'[schedules.a-schedule-with-a-long-name-{k}]\npeak = {{ name = "fixed", lr = 0.1 }}\nshape = "constant"\n'
+        )
+    Path("wide.toml").write_text(text)
+    said = scyc("run", "wide.toml", "--quiet")
+    assert max(map(len, said.out.splitlines()[:-1])) <= 100
 
 
 def test_dry_run_trains_nothing(scyc) -> None:  # type: ignore[no-untyped-def]

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from scyc.revision import revision
 from scyc.stack import Stack
 from scyc.store import checkpoint
 from scyc.store.runs import Store
@@ -31,7 +32,7 @@ class Study:
         folder, here = self.store.stack_folder(self.id), environment(self.options)
         self.began = self.saved = time.monotonic()
         if not checkpoint.exists(folder):
-            self.event("started", environment=here)
+            self.event("started", environment=here, code=revision())
             return None
         found = checkpoint.load(folder, stack=self.id)
         for words in found.rejected:
@@ -40,7 +41,7 @@ class Study:
         for changed in trainer.check_environment(found.head["environment"], here):
             self.note("environment changed", changed)
         self.before = found.head["seconds"]
-        self.event("resumed", environment=here, cycle=found.head["cycle"], step=found.head["step"])
+        self.event("resumed", environment=here, code=revision(), cycle=found.head["cycle"], step=found.head["step"])
         return found.head, found.tensors
 
     def save(self) -> None:

@@ -1,5 +1,6 @@
 """Progress for people: live on a terminal, one plain line per cycle elsewhere; always on stderr."""
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -7,36 +8,23 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from scyc.pace import Pace, Standing, shown, steps_of
 from scyc.stack import Record, Stack
 
 REDRAW = 0.1  # seconds
 
 
-class Pace:
-    """Run-steps done and to do, and the time left at the pace so far."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.began = total, 0, time.monotonic()
-        self.place: tuple[str, int] = ("", 0)
-
-    def began_at(self, stack: Stack) -> None:
-        self.place = (stack.name, steps_of(stack))
-
-    def stepped(self, stack: Stack) -> None:
-        steps = steps_of(stack)
-        self.done += (steps - self.place[1]) * len(stack.runs)
-        self.place = (stack.name, steps)
-
-    @property
-    def left(self) -> str:
-        if not self.done:
-            return "--:--"
-        seconds = int((time.monotonic() - self.began) / self.done * max(0, self.total - self.done))
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+def interactive() -> bool:
+    """Can a line be drawn again? Not in pipes and logs, and not on terminals that say they cannot."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def steps_of(stack: Stack) -> int:
-    return stack.cycle * stack.run.steps + stack.step
+def words(now: Standing) -> str:
+    """A moment in one line."""
+    rates = f"{now.lowest:.3g}" if now.lowest == now.highest else f"{now.lowest:.3g} to {now.highest:.3g}"
+    best = "" if now.best is None else f", best validation {100 * now.best:.1f} %"
+    place = f"cycle {now.cycle + 1}/{now.cycles} step {now.step:,}/{now.steps:,}"
+    return f"{place}, {now.runs} run{'s' if now.runs > 1 else ''}, lr {rates}{best}"
 
 
 def summary(stack: Stack, records: Mapping[str, Record]) -> str:
@@ -71,20 +59,20 @@ class Lines:
         self.pace.stepped(stack)
 
     def ended(self, stack: Stack, records: Mapping[str, Record]) -> None:
-        self.said(f"{summary(stack, records)}  left {self.pace.left}")
+        self.said(f"{summary(stack, records)}  left {shown(self.pace.left)}")
 
     def said(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
 class Live:
-    """A bar with cycle, step, rates and time left, and the cycles' lines above it."""
+    """A bar with cycle, step, rates, best accuracy and time left, and the cycles' lines above it."""
 
     def __init__(self, total: int) -> None:
         self.pace, self.drawn = Pace(total), 0.0
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), TextColumn("{task.fields[left]} left"))
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[left]} left"))
         self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.progress.add_task("starting", total=max(1, total), left="--:--")
+        self.task = self.progress.add_task("starting", total=1.0, left="--:--")
         self.progress.start()
 
     def began(self, stack: Stack) -> None:
@@ -94,11 +82,8 @@ class Live:
         self.pace.stepped(stack)
         if time.monotonic() - self.drawn > REDRAW:
             self.drawn = time.monotonic()
-            best = max((a for entry in stack.curve[-1:] for a in entry["accuracy"] if a is not None), default=None)
-            place = f"cycle {stack.cycle + 1}/{stack.run.cycles} step {stack.step}/{stack.run.steps}"
-            words = f"{place}, {len(stack.runs)} runs"
-            words += f", validation up to {100 * best:.1f} %" if best is not None else ""
-            self.progress.update(self.task, completed=self.pace.done, description=words, left=self.pace.left)
+            now = self.pace.standing(stack)
+            self.progress.update(self.task, completed=now.done, description=words(now), left=shown(now.left))
 
     def ended(self, stack: Stack, records: Mapping[str, Record]) -> None:
         self.said(summary(stack, records))

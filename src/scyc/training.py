@@ -15,6 +15,7 @@ from scyc import stack as stacks
 from scyc.config import ConfigError, digest
 from scyc.data import Dataset
 from scyc.footprint import room
+from scyc.revision import revision
 from scyc.run import Run
 from scyc.stack import Record, Stack
 from scyc.store import checkpoint
@@ -195,8 +196,9 @@ class Training:
         """Note in every run where and with what its training begins or goes on."""
         facts = {"cycle": stack.cycle, "step": stack.step, "engine": stack.engine.name, "runs": len(stack.ids)}
         facts |= {"why_single": stack.why_single} if stack.why_single else {}
+        code = revision()
         for id in stack.ids:
-            self.store.event(id, kind, environment=environment(self.options), **facts)
+            self.store.event(id, kind, environment=environment(self.options), code=code, **facts)
         for listener in self.listeners:
             listener.began(stack)
 

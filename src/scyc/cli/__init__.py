@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scyc.cli import before, data, deploy, distribution, stored, study, train
+from scyc.cli import before, data, deploy, distribution, stored, study, train, watching
 from scyc.cli.stopping import Stopped, ending, handled
 
 __all__ = ["app", "main"]
@@ -31,6 +31,7 @@ app.command()(before.lr)
 app.command("list")(before.list_)
 app.add_typer(data.commands, name="data")
 app.command()(stored.report)
+app.command()(watching.watch)
 app.command()(stored.ls)
 app.command()(stored.show)
 app.command()(stored.diff)

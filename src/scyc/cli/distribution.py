@@ -27,7 +27,7 @@ from scyc.cli.options import (
     with_threads,
 )
 from scyc.cli.stopping import stopping
-from scyc.cli.train import DIVERGED, watching
+from scyc.cli.train import DIVERGED, telling, watching
 
 if TYPE_CHECKING:
     from scyc.distribution import Settings
@@ -89,7 +89,7 @@ def distribution(
         print_dry(experiment, ids, store, trainer)
         return
     sweep.register(store, experiment, ids, found)
-    measure(trainer, sweep.by_id(experiment, ids), quiet=quiet)
+    measure(trainer, experiment.name, sweep.by_id(experiment, ids), quiet=quiet)
     results = collect(store, experiment.name, settings)
     print(FORMATS[format](results))
     if figures is not None:
@@ -107,12 +107,16 @@ def chosen_settings(batches: str, weights: str) -> "Settings":
     return Settings(int(batches) if batches.isdecimal() else batches, weights)
 
 
-def measure(trainer: "Training", runs: "dict[str, Run]", *, quiet: bool) -> None:
+def measure(trainer: "Training", name: str, runs: "dict[str, Run]", *, quiet: bool) -> None:
     """Train what is not recorded, or not measured, to its end."""
     wanted = trainer.open(runs)
     for id in wanted:
         check_environment(trainer, id)
-    with stopping(trainer.control), watching(trainer.control, wanted, quiet=quiet):
+    with (
+        stopping(trainer.control),
+        watching(trainer.control, wanted, quiet=quiet),
+        telling(trainer.control, trainer.store, name, wanted),
+    ):
         trainer.train(runs)
 
 

@@ -30,9 +30,11 @@ from scyc.cli.options import (
     with_threads,
 )
 from scyc.cli.stopping import stopping as stopping
+from scyc.cli.stored import try_page
 
 if TYPE_CHECKING:
     from scyc.experiment import Experiment
+    from scyc.store.runs import Store
     from scyc.training import Control
 
 DIVERGED = 3
@@ -83,7 +85,12 @@ def run(
     sweep.register(store, experiment, ids, found)
     control = training.Control()
     trainer = training.Training(store, found, options, control)
-    with stopping(control), watching(control, sweep.unfinished(store, experiment, ids), quiet=quiet):
+    wanted = sweep.unfinished(store, experiment, ids)
+    with (
+        stopping(control),
+        watching(control, wanted, quiet=quiet),
+        telling(control, store, experiment.name, wanted),
+    ):
         trainer.train(sweep.by_id(experiment, ids))
     from scyc.report.rows import collect
 
@@ -91,6 +98,8 @@ def run(
     print(layout(results))
     out = sys.stdout if format == "table" else sys.stderr
     print(f"results: {root / '.experiments' / (experiment.name + '.json')} ({results.runs} runs in {root})", file=out)
+    if format == "table" and not quiet:
+        try_page(store, [experiment.name], out)
     if trainer.too_large or any(row.diverged for rows in results.rows.values() for row in rows):
         raise typer.Exit(DIVERGED)
 
@@ -107,20 +116,39 @@ def print_dry(experiment: "Experiment", ids: Any, store: Any) -> None:
 
 @contextmanager
 def watching(control: "Control", wanted: Any, *, quiet: bool) -> Iterator[None]:
-    from scyc.run import effective
-    from scyc.terminal import Lines, Live
+    """Progress on stderr for the time of a training."""
+    from scyc.terminal import Lines, Live, interactive
 
     if quiet or not wanted:
         yield
         return
-    total = sum(effective(run).steps * run.cycles for run in wanted.values())
-    if sys.stderr.isatty():
-        live = Live(total)
-        control.listeners.append(live)
-        try:
-            yield
-        finally:
-            live.close()
-    else:
-        control.listeners.append(Lines(total))
+    if not interactive():
+        control.listeners.append(Lines(steps_in(wanted)))
         yield
+        return
+    live = Live(steps_in(wanted))
+    control.listeners.append(live)
+    try:
+        yield
+    finally:
+        live.close()
+
+
+@contextmanager
+def telling(control: "Control", store: "Store", name: str, wanted: Any) -> Iterator[None]:
+    """News for `scyc watch` for the time of a training."""
+    from scyc.progress import News
+
+    news = News(store, name, steps_in(wanted))
+    control.listeners.append(news)
+    try:
+        yield
+    finally:
+        news.close()
+
+
+def steps_in(wanted: Any) -> int:
+    """Run-steps of these runs."""
+    from scyc.run import effective
+
+    return sum(effective(run).steps * run.cycles for run in wanted.values())

@@ -1,12 +1,14 @@
 """What a report says, in order: the verdict in sentences, then the tables it rests on."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from scyc.report.analysis import Analysis
 from scyc.report.claims import VERDICTS, Verdict, in_print
 from scyc.report.compare import LEVEL, Comparison
+from scyc.report.leaders import leaders
+from scyc.report.outcome import outcome
 from scyc.report.printed import SEEDS
 from scyc.report.rows import Row, cycles_of
 from scyc.report.table import Grid, percent, points, probability
@@ -21,23 +23,13 @@ class Section:
     keys: int = 1  # first columns, repeated where the table is folded
     words: tuple[int, ...] = ()  # columns that stand left
     notes: tuple[str, ...] = ()
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)  # (line, column): "best" or "tie"
 
 
 def summary(found: Analysis) -> list[str]:
     """What the tables say, the verdict first."""
-    return [line for line in (outcome(found), claimed(found), conditions(found), beside(found)) if line]
-
-
-def outcome(found: Analysis) -> str:
-    cells, name = found.comparisons, found.results.name
-    if not cells:
-        return f"{name}: no schedule to test against the others"
-    better = sum(c.holm < LEVEL and c.difference > 0 for c in cells)
-    worse = sum(c.holm < LEVEL and c.difference < 0 for c in cells)
-    return (
-        f"{name}: {cells[0].challenger} against the best benchmark of each pruned density: better in {better}, "
-        f"worse in {worse}, open in {len(cells) - better - worse} of {len(cells)} (paired t-test, Holm p < {LEVEL})"
-    )
+    verdict = f"{found.results.name}: {outcome(found)}"
+    return [line for line in (verdict, claimed(found), conditions(found), beside(found)) if line]
 
 
 def claimed(found: Analysis) -> str:
@@ -83,14 +75,18 @@ def accuracies(found: Analysis) -> Section:
     """One line per cycle, and below it the paper's where it prints that cycle."""
     labels, paper = list(found.results.rows), found.paper
     grid = [["m", "density %", "all %", *(["of"] if paper else []), *labels, "n"]]
+    first = grid[0].index(labels[0])
+    marked: dict[tuple[int, int], str] = {}
     for cycle in found.cycles:
+        led = led_by(found, cycle)
+        marked |= {(len(grid), first + labels.index(label)): mark for label, mark in led.items()}
         grid.append(ours(found, cycle, labels))
         if paper:
             grid.append(["", "", percent(paper.density[cycle], 2), "paper", *theirs(found, cycle, labels), str(SEEDS)])
     between = "; cycles the paper does not print are in the formats csv and json" if paper else ""
     note = f"density of the prunable weights, and of all convolution and linear weights{between}"
     title = "Test accuracy at the early stop, percent: mean ± std over n seeds"
-    return Section(title, grid, 4 if paper else 3, (3,) if paper else (), (note, worth(found)))
+    return Section(title, grid, 4 if paper else 3, (3,) if paper else (), (note, worth(found)), marked)
 
 
 def worth(found: Analysis) -> str:
@@ -99,6 +95,11 @@ def worth(found: Analysis) -> str:
     if unit == "filter":
         return "a pruned filter saves time and room once `scyc shrink` has taken it out, which measures both"
     return "scattered zeros make nothing faster on ordinary hardware; `scyc export` measures a run of these"
+
+
+def led_by(found: Analysis, cycle: int) -> dict[str, str]:
+    """Our best schedule of a cycle, and those within the noise floor of it."""
+    return leaders(found.results.at(cycle), found.noise.spread(cycle) if found.noise else math.nan)
 
 
 def ours(found: Analysis, cycle: int, labels: Sequence[str]) -> list[str]:

@@ -4,19 +4,23 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scyc.report.analysis import analysed
 from scyc.report.document import Section, sections, summary
 from scyc.report.numbers import numbers
 from scyc.report.rows import Results
-from scyc.report.table import WIDTH, aligned, booktabs, escaped, folded, marked, piped
+from scyc.report.sparkline import chart
+from scyc.report.table import WIDTH, aligned, booktabs, escaped, folded, literal, piped
 
 
 def text(results: Results) -> str:
     found = analysed(results)
     lines = [textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in summary(found)]
-    return "\n\n".join(["\n".join(lines), *map(plain_section, sections(found))])
+    return "\n\n".join(filter(None, ["\n".join(lines), chart(results), *map(plain_section, sections(found))]))
+
+
+LEGEND = "{}: the highest mean of a line; {}: below it by no more than the line's noise floor"
 
 
 def plain_section(section: Section) -> str:
@@ -27,9 +31,11 @@ def plain_section(section: Section) -> str:
 
 def markdown(results: Results) -> str:
     found = analysed(results)
-    parts = ["\n".join(f"- {marked(line)}" for line in summary(found))]
+    parts = ["\n".join(f"- {literal(line)}" for line in summary(found))]
     for section in sections(found):
-        parts += [f"**{marked(section.title)}**", piped(section.grid, section.words), *map(marked, section.notes)]
+        table = piped(section.grid, section.words, section.marks)
+        parts += [f"**{literal(section.title)}**", table, *map(literal, section.notes)]
+        parts += [LEGEND.format("bold", "italic")] if section.marks else []
     return "\n\n".join(parts)
 
 
@@ -41,8 +47,14 @@ def latex(results: Results) -> str:
 
 
 def table_float(section: Section) -> str:
-    caption = "; ".join([section.title, *section.notes])
-    inner = [r"\centering", r"\small", rf"\caption{{{escaped(caption)}.}}", booktabs(section.grid, section.words)]
+    legend = [LEGEND.format("bold", "underlined")] if section.marks else []
+    caption = "; ".join([section.title, *section.notes, *legend])
+    inner = [
+        r"\centering",
+        r"\small",
+        rf"\caption{{{escaped(caption)}.}}",
+        booktabs(section.grid, section.words, section.marks),
+    ]
     return "\n".join([r"\begin{table}", *inner, r"\end{table}"])
 
 
@@ -81,3 +93,20 @@ FORMATS: dict[str, Callable[[Results], str]] = {
     "csv": csv_text,
     "json": json_text,
 }
+
+
+def joined(names: Sequence[str], texts: Sequence[str], format: str) -> str:
+    """Several reports as one: one below the other, a JSON list, or one CSV whose first column says whose a line is."""
+    if len(texts) == 1:
+        return texts[0]
+    if format == "json":
+        return "[\n" + ",\n".join(texts) + "\n]"
+    if format != "csv":
+        return "\n\n\n".join(texts)
+    tables = [list(csv.DictReader(io.StringIO(text))) for text in texts]
+    rows = [{"experiment": name, **row} for name, table in zip(names, tables, strict=True) for row in table]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().rstrip("\n")

@@ -11,7 +11,7 @@ from scyc.report.formats import plain_section, table_float
 from scyc.report.narrowing import LITTLE, VARIANCE, Finding, findings
 from scyc.report.narrowing_numbers import csv_text, json_text
 from scyc.report.rows import mean, std
-from scyc.report.table import marked, percent, piped, probability
+from scyc.report.table import literal, percent, piped, probability
 
 PLACES = {"peak": "at the peak of the learning rate", "end": "at the end"}
 Seeds = Mapping[int, Record]
@@ -137,7 +137,7 @@ def text(found: Distributions) -> str:
 def markdown(found: Distributions) -> str:
     parts = [headline(found)]
     for section in sections(found):
-        parts += [f"**{marked(section.title)}**", piped(section.grid, section.words), *map(marked, section.notes)]
+        parts += [f"**{literal(section.title)}**", piped(section.grid, section.words), *map(literal, section.notes)]
     return "\n\n".join(parts)
 
 

@@ -17,7 +17,7 @@ from scyc.report.claims import VERDICTS, Verdict
 from scyc.report.document import Section
 from scyc.report.formats import plain_section, table_float
 from scyc.report.rows import mean, std
-from scyc.report.table import escaped, known, marked, percent, piped, probability
+from scyc.report.table import escaped, known, literal, percent, piped, probability
 from scyc.report.trend import trend, verdict
 from scyc.run import PEAK, Pruning
 from scyc.store.runs import Store
@@ -180,6 +180,16 @@ def places_of(oracle: Oracle, label: str) -> dict[int, str]:
     return {r["cycle"]: place(oracle.peak(label, r["cycle"]), *r["region"]) for r in oracle.found}
 
 
+def sentence(oracle: Oracle) -> str:
+    """What was found, in one sentence."""
+    if not oracle.found:
+        return "no peak of the grid trained without diverging"
+    first, last = oracle.found[0], oracle.found[-1]
+    own = [f"{label}'s peak is {inside(oracle, label)}" for label in oracle.compare]
+    ends = [f"{r['peak']:g} at {percent(r['density'], 2)} % of the weights" for r in (first, last)]
+    return "; ".join([f"the best peak goes from {ends[0]} to {ends[1]} (n = {oracle.seeds})", *own])
+
+
 def latex(oracle: Oracle) -> str:
     made = section(oracle)
     sentences = [f"{escaped(note)}.\n" for note in made.notes]
@@ -188,8 +198,8 @@ def latex(oracle: Oracle) -> str:
 
 def markdown(oracle: Oracle) -> str:
     made = section(oracle)
-    notes = (f"- {marked(note)}" for note in made.notes)
-    return "\n\n".join([f"**{marked(made.title)}**", piped(made.grid, made.words), *notes])
+    notes = (f"- {literal(note)}" for note in made.notes)
+    return "\n\n".join([f"**{literal(made.title)}**", piped(made.grid, made.words), *notes])
 
 
 def long_form(oracle: Oracle) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scyc.config import Steps, multiplied
@@ -25,6 +25,7 @@ class Row:
     test: Mapping[int, float]  # by seed: test accuracy at the early stop
     validation: Mapping[int, float]  # by seed
     diverged: tuple[int, ...]  # seeds that did not reach the end of this cycle
+    records: Mapping[int, Record] = field(default_factory=dict)  # by seed: all that is recorded of this cycle
 
     @property
     def n(self) -> int:
@@ -146,4 +147,5 @@ def row(label: str, record: Record, by_seed: Mapping[int, Sequence[Record]]) -> 
         {seed: r["test_accuracy"] for seed, r in alive.items()},
         {seed: r["validation_accuracy"] for seed, r in alive.items()},
         tuple(ended),
+        alive,
     )

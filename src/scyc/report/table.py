@@ -2,9 +2,11 @@
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 Grid = list[list[str]]
+Marks = Mapping[tuple[int, int], str]  # (line, column): "best" or "tie"
 WIDTH = 100  # columns of a terminal
 
 
@@ -50,16 +52,27 @@ def folded(grid: Grid, keys: int, width: int = WIDTH) -> list[Grid]:
     return [[row[:keys] + [row[k] for k in part] for row in grid] for part in parts]
 
 
-def piped(grid: Grid, left: Collection[int] = ()) -> str:
-    """Markdown."""
-    lines = ["| " + " | ".join(marked(text).replace("|", "\\|") for text in row) + " |" for row in grid]
+def piped(grid: Grid, left: Collection[int] = (), marks: Marks = MappingProxyType({})) -> str:
+    """Markdown: the best bold, ties in italics."""
+    grid = marked(
+        [[literal(text).replace("|", "\\|") for text in row] for row in grid], marks, best="**{}**", tie="*{}*"
+    )
+    lines = ["| " + " | ".join(row) + " |" for row in grid]
     rule = "|".join(" :--- " if k in left else " ---: " for k in range(len(grid[0])))
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
 
 
-def marked(text: str) -> str:
+def literal(text: str) -> str:
     """Text as Markdown prints it: a name may hold a tag, a picture or a link, and none of them is one here."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text).replace("](", "]\\(")
+
+
+def marked(grid: Grid, marks: Marks, **forms: str) -> Grid:
+    """Marked cells in the form of their mark."""
+    return [
+        [forms[marks[i, k]].format(text) if (i, k) in marks else text for k, text in enumerate(row)]
+        for i, row in enumerate(grid)
+    ]
 
 
 SPECIAL = {
@@ -87,9 +100,10 @@ def escaped(text: str) -> str:
     return re.sub("\0(.)", r"$\1$", "".join(SPECIAL.get(char, char) for char in marked))
 
 
-def booktabs(grid: Grid, left: Collection[int] = ()) -> str:
-    r"""A tabular for \usepackage{booktabs}."""
-    lines = [" & ".join(map(escaped, row)) + r" \\" for row in grid]
+def booktabs(grid: Grid, left: Collection[int] = (), marks: Marks = MappingProxyType({})) -> str:
+    r"""A tabular for \usepackage{booktabs}: the best bold, ties underlined."""
+    grid = marked([list(map(escaped, row)) for row in grid], marks, best=r"\textbf{{{}}}", tie=r"\underline{{{}}}")
+    lines = [" & ".join(row) + r" \\" for row in grid]
     columns = "".join("l" if k in left else "r" for k in range(len(grid[0])))
     inner = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
     return "\n".join([*inner, r"\bottomrule", r"\end{tabular}"])
