@@ -61,6 +61,7 @@ class Search:
         """Search to the end; the records of all cycles. One that ended before is left alone."""
         id = self.question.id
         self.store.create(id, self.question.config)
+        self.store.clean()
         if not complete(self.store, id):  # one that is needs no owner, and no folder that can be written to
             with Hold(self.store.root, [id]), declared(self.question.runs[0].precision):
                 self.search_()

@@ -4,6 +4,7 @@ import difflib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -172,9 +173,18 @@ class Store:
 
     def clean(self) -> list[str]:
         """Remove what killed processes left half done anywhere in the store; the paths removed."""
+        removed: list[str] = []
+        for folder in self.folders():
+            with suppress(OSError):  # another process may drop it now, or it cannot be read
+                removed += [str(folder / name) for name in files.clean_(folder)]
+        return removed
+
+    def folders(self) -> list[Path]:
+        """Every folder that the store writes into, in the order in which to look at them."""
         hidden = [self.root / name for name in (".experiments", ".stacks", ".holders")]
-        folders = [self.root, *hidden, *map(self.folder, self.ids()), *map(self.stack_folder, self.stacks())]
-        return [str(folder / name) for folder in folders if folder.is_dir() for name in files.clean_(folder)]
+        stacks = (path for path in (self.root / ".stacks").glob("*") if NAME.fullmatch(path.name))
+        found = [self.root, *hidden, *map(self.folder, self.ids()), *sorted(stacks)]
+        return [path for path in found if path.is_dir() and not path.is_symlink()]
 
     def _manifest(self, name: str) -> Path:
         return self.root / ".experiments" / f"{named('experiment', name)}.json"
