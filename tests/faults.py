@@ -3,9 +3,13 @@
 import os
 import resource
 import signal
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from scyc import cli
 
 CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "close"]
 
@@ -39,6 +43,23 @@ class Faults:
 
     def child(self, job: Callable[[], object]) -> int:
         return self.status(self.start(job))
+
+    def command(self, words: list[str], folder: Path, change: Callable[[], object] = lambda: None) -> int:
+        """The pid of a process that does `scyc WORDS` in a folder, and says it in the files out-PID and err-PID."""
+
+        def call() -> None:
+            os.chdir(folder)
+            for number, name in ((1, "out"), (2, "err")):
+                os.dup2(os.open(f"{name}-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), number)
+            sys.argv, sys.stdout, sys.stderr = ["scyc", *words], os.fdopen(1, "w"), os.fdopen(2, "w", 1)
+            change()
+            try:
+                cli.main()
+            except SystemExit as stop:
+                sys.stdout.flush()
+                os._exit(stop.code if isinstance(stop.code, int) else 1)
+
+        return self.start(call)
 
     def killed_at(self, number: int, job: Callable[[], object]) -> bool:
         """Do the job in a process that is killed at its n-th call that touches files; a write gets half done first."""

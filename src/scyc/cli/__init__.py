@@ -71,7 +71,7 @@ def failed(error: BaseException) -> int:
     name = {kind.__name__ for kind in type(error).__mro__}
     again = shlex.join(["scyc", *sys.argv[1:]])
     if isinstance(error, Stopped):
-        print(f"stopped before anything was trained; start again with: {again}", file=sys.stderr)
+        print(f"stopped with nothing unsaved; go on with: {again}", file=sys.stderr)
         return 128 + error.signal
     if "Interrupted" in name:
         print(f"saved; resume with: {again}", file=sys.stderr)
