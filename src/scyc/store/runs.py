@@ -58,9 +58,24 @@ class Store:
     def config(self, id: str) -> dict[str, Any]:
         return self._document(self.known(id) / "config.json", "run", id, "config")
 
-    def records(self, id: str) -> list[dict[str, Any]]:
-        """What was appended, in the order of the cycles."""
-        return [{name: row[name] for name in row if name != "run"} for row in self._rows(id)]
+    def records(self, id: str, start: str = "") -> list[dict[str, Any]]:
+        """What was appended, in the order of the cycles; `start="cycle"` leaves out what is long, such as curves."""
+        rows = self._rows(id, start)
+        for row in rows:
+            del row["run"]
+        return rows
+
+    def last(self, id: str) -> dict[str, Any]:
+        """The last record alone, empty where there is none: of thousands of runs it is read in no time."""
+        path = self.folder(id) / "records.jsonl"
+        try:
+            row = journal.last(path)
+        except FileNotFoundError:
+            self.known(id)
+            return {}
+        if row and (row.get("run") != id or type(row.get("cycle")) is not int):
+            self._rows(id)  # says what is wrong
+        return {name: row[name] for name in row if name != "run"}
 
     def append(self, id: str, record: Mapping[str, Any]) -> None:
         """Add the next cycle's record durably; one that is there already must be equal."""
@@ -197,16 +212,16 @@ class Store:
             raise ValueError(f"journal {name!r} is the store's own; choose another name")
         return self.known(id) / f"{name}.jsonl"
 
-    def _rows(self, id: str) -> list[dict[str, Any]]:
+    def _rows(self, id: str, start: str = "") -> list[dict[str, Any]]:
         path = self.folder(id) / "records.jsonl"
-        rows = self._journal(path, id)
+        rows = self._journal(path, id, start)
         if [row.get("cycle") for row in rows] != list(range(len(rows))):
             raise Integrity(f"{path}: expected cycles 0 to {len(rows) - 1} in order; restore it or remove the run")
         return rows
 
-    def _journal(self, path: Path, id: str) -> list[dict[str, Any]]:
+    def _journal(self, path: Path, id: str, start: str = "") -> list[dict[str, Any]]:
         try:
-            rows, torn = journal.read(path)
+            rows, torn = journal.read(path, start)
         except FileNotFoundError:  # nothing was recorded yet, if there is such a run
             self.known(id)
             return []
