@@ -73,7 +73,8 @@ def test_writers_and_readers_killed_at_random_lose_no_acknowledged_row(
     store, chance, runs = Store(tmp_path / "runs"), random.Random(0), size(160, 40_000)
     acknowledged = Acknowledged(runs)
     jobs: list[Any] = [
-        lambda first=first: write(store, acknowledged, range(first, runs, WRITERS)) for first in range(WRITERS)
+        lambda k=k: write(store, acknowledged, range(k * runs // WRITERS, (k + 1) * runs // WRITERS))
+        for k in range(WRITERS)
     ]
     jobs += [lambda seed=seed: read(store, acknowledged, seed) for seed in range(READERS)]
     at_work, kills, began = {faults.start(job): job for job in jobs}, {"writers": 0, "readers": 0}, time.monotonic()
