@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scyc.cli import before, data, distribution, stored, study, train
+from scyc.cli import before, data, distribution, doctor, stored, study, train
 from scyc.cli.stopping import Stopped, ending, handled
 
 __all__ = ["app", "main"]
@@ -35,6 +35,7 @@ app.command()(stored.ls)
 app.command()(stored.show)
 app.command()(stored.diff)
 app.command()(stored.rm)
+app.command()(doctor.doctor)
 
 
 @app.callback(invoke_without_command=True)

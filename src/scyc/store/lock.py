@@ -25,8 +25,6 @@ from scyc.store.names import run_id
 
 FLOCK = "hhqqi"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 FACTS = re.compile(r"(?P<host>[^/]+)-(?P<pid>[0-9]+)-[0-9a-f]{8}\.json")
-
-
 INTRODUCING = 0.2  # seconds that an owner may take from its locks to its note
 
 

@@ -198,7 +198,7 @@ class Store:
         """Every folder that the store writes into, in the order in which to look at them."""
         hidden = [self.root / name for name in (".experiments", ".stacks", ".holders")]
         stacks = (path for path in (self.root / ".stacks").glob("*") if NAME.fullmatch(path.name))
-        found = [self.root, *hidden, *map(self.folder, self.ids()), *sorted(stacks)]
+        found = [self.root, *hidden, *(self.root / id for id in self.ids()), *sorted(stacks)]
         return [path for path in found if path.is_dir() and not path.is_symlink()]
 
     def _manifest(self, name: str) -> Path:
