@@ -4,12 +4,14 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scyc import cli
+from scyc.store.runs import Store
 
 CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "close"]
 
@@ -60,6 +62,14 @@ class Faults:
                 os._exit(stop.code if isinstance(stop.code, int) else 1)
 
         return self.start(call)
+
+    def killed_midway(self, words: list[str], folder: Path, root: str) -> None:
+        """Do `scyc WORDS --root ROOT` and kill it when its first checkpoint is there."""
+        pid = self.command([*words, "--root", root], folder)
+        while not Store(folder / root).stacks():
+            time.sleep(0.002)
+        os.kill(pid, signal.SIGKILL)
+        assert self.status(pid) == -signal.SIGKILL
 
     def killed_at(self, number: int, job: Callable[[], object]) -> bool:
         """Do the job in a process that is killed at its n-th call that touches files; a write gets half done first."""

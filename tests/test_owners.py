@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from examples import colour, finished, small, stack_of
-from scyc.store.runs import Store
 
 LONG = """
 seeds = 2
@@ -36,12 +35,7 @@ def folder(tmp_path: Path, faults: Any) -> Path:
     finished(stack_of([small()], colour()))  # what torch imports when it first trains, it imports here
     (tmp_path / "long.toml").write_text(LONG)
     assert faults.status(faults.command([*WORDS, "--root", "undisturbed"], tmp_path)) == 0
-    pid = faults.command([*WORDS, "--root", "killed"], tmp_path)
-    store = Store(tmp_path / "killed")
-    while not store.stacks():
-        time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    faults.status(pid)
+    faults.killed_midway(WORDS, tmp_path, "killed")
     return tmp_path
 
 

@@ -91,7 +91,6 @@ def test_writers_and_readers_killed_at_random_lose_no_acknowledged_row(
     acknowledged.end()
     assert [faults.status(pid) for pid in at_work] == [0] * READERS
     assert sum(checked(store, acknowledged, number) for number in range(runs)) == runs * CYCLES
-    assert set(acknowledged.bytes[:runs]) == {CYCLES}
     assert kills["writers"] > 3
     figure(
         f"{runs * CYCLES:,} rows by {WRITERS} writers beside {READERS} readers in {seconds:.0f} s, "
