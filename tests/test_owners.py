@@ -19,7 +19,7 @@ seeds = 2
 [run]
 data = { name = "digits", limit = 300 }
 model = { name = "mlp", widths = [6] }
-steps = 60
+steps = 120
 batch = 20
 cycles = 2
 [schedules.low]
@@ -55,22 +55,26 @@ def journals(root: Path) -> dict[str, bytes]:
 @pytest.mark.torture
 @pytest.mark.slow
 def test_of_two_that_resume_one_owns_and_the_other_names_it(folder: Path, faults: Any, size: Any, figure: Any) -> None:
-    chance, slowest, killed, races = random.Random(0), 0.0, 0, size(3, 50)
+    chance, slowest, killed, races = random.Random(0), 0.0, 0, 0
     held = rf"scyc: run [0-9a-f]{{12}} is held by process (\d+) on {re.escape(socket.gethostname())}; wait for it .*\n"
-    for race in range(races):
+    while races < size(3, 50):
         shutil.copytree(folder / "killed", folder / "runs")
         one = faults.command(WORDS, folder)
-        time.sleep(chance.choice([0, 0, 0.01, 0.1]))
+        time.sleep(chance.choice([0, 0, 0.01, 0.05]))
         began = time.monotonic()
         other = faults.command(WORDS, folder)
         loser = first_to_end([one, other])
-        slowest = max(slowest, time.monotonic() - began)
-        assert faults.status(loser) == 2
-        owner = other if loser == one else one
+        took, owner = time.monotonic() - began, other if loser == one else one
+        if (status := faults.status(loser)) == 0:  # the owner was done before the other asked: no race
+            assert faults.status(owner) == 0
+            shutil.rmtree(folder / "runs")
+            continue
+        assert status == 2
+        races, slowest = races + 1, max(slowest, took)
         said = re.fullmatch(held, (folder / f"err-{loser}").read_text())
         assert said, (folder / f"err-{loser}").read_text()
         assert int(said[1]) == owner
-        if race % 2:
+        if races % 2:
             os.kill(owner, signal.SIGKILL)
         status = faults.status(owner)
         assert status in (0, -signal.SIGKILL)
