@@ -8,11 +8,13 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 from scyc import cli
 from scyc.store.runs import Store
 
+LATE = ("scipy.stats", "scyc.terminal", "scyc.training", "scyc.search", "scyc.report.formats", "scyc.report.oracle")
 CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "close"]
 
 
@@ -61,6 +63,8 @@ class Faults:
                 sys.stdout.flush()
                 os._exit(stop.code if isinstance(stop.code, int) else 1)
 
+        for name in LATE:  # what commands import, once and not in every forked process
+            import_module(name)
         return self.start(call)
 
     def killed_midway(self, words: list[str], folder: Path, root: str) -> None:
