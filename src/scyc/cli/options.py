@@ -25,6 +25,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Trust = Annotated[bool, typer.Option("--trust", help="import the code that package.module:name names")]
 Format = Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")]
 Width = Annotated[int, typer.Option(help="runs in one stack at most (0: all that stack)", min=0)]
+Keep = Annotated[str, typer.Option(help="whose weights stay: last, all or none")]
 
 
 def loaded(
@@ -72,6 +73,15 @@ def engine_named(name: str) -> str:
 
     if name not in ENGINES:
         raise nearest("engine", name, ENGINES)
+    return name
+
+
+def keeping(name: str) -> str:
+    from scyc.registry import nearest
+    from scyc.training import KEEP
+
+    if name not in KEEP:
+        raise nearest("--keep", name, KEEP)
     return name
 
 
