@@ -12,7 +12,7 @@ import pytest
 from scyc import cli
 from scyc.doctor import Finding, stored
 from scyc.doctor.installation import folder, installation, numbers, packages, python
-from scyc.store import checkpoint, journal
+from scyc.store import checkpoint, files, journal
 from scyc.store.lock import Hold
 from scyc.store.runs import Store
 from scyc.training import Interrupted
@@ -65,15 +65,18 @@ def test_a_configuration_of_another_run_is_damage_though_its_checksum_is_right(s
     assert "config.json: holds the configuration of run " in found.line
 
 
-def test_a_damaged_checkpoint_is_named_and_whether_another_takes_over(store: Store) -> None:
+def test_a_damaged_checkpoint_is_named_and_whether_the_other_serves(store: Store) -> None:
     generations = checkpoint.generations(store.stack_folder(store.stacks()[0]))
     assert len(generations) == 2
-    flip(generations[1])
-    (one,) = wrong(store)
-    assert one.kind == "damaged"
-    assert one.line.startswith(f"{generations[1]}: its content does not match the sha256")
-    assert one.line.endswith("the older generation takes over")
-    flip(generations[0])
+    for path in generations:
+        flip(path)
+        (one,) = wrong(store)
+        assert one.kind == "damaged"
+        assert one.line.startswith(f"{path}: its content does not match the sha256")
+        assert one.line.endswith("the other generation serves")
+        flip(path)
+    for path in generations:
+        flip(path)
     assert [finding.kind for finding in wrong(store)] == ["damaged"] * 3
     assert "to start again from what is recorded" in wrong(store)[-1].line
 
@@ -126,6 +129,19 @@ def test_a_link_in_place_of_a_run_is_damage(store: Store, tmp_path: Path) -> Non
     shutil.move(store.root / id, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", store.root / id)
     assert any(f.kind == "damaged" and "found a link" in f.line for f in wrong(store))
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = store.root / finished(store) / "events.jsonl", files.plain
+
+    def refused(asked: Path, flags: int) -> int:
+        if asked == path:
+            raise PermissionError(13, "Permission denied", str(asked))
+        return read(asked, flags)
+
+    monkeypatch.setattr(files, "plain", refused)
+    (found,) = wrong(store)
+    assert found == Finding("wrong", f"{path}: cannot be read; look as its owner, or have it made readable")
 
 
 def test_this_installation_is_sound(tmp_path: Path) -> None:

@@ -33,6 +33,10 @@ def attempted(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     """What a check finds; what the store refuses to read is said in its own words, which name file and remedy."""
     try:
         yield from check()
+    except FileNotFoundError:  # removed while we looked: what should be there and is not, the store says itself
+        return
+    except PermissionError as error:
+        yield Finding("wrong", f"{error.filename}: cannot be read; look as its owner, or have it made readable")
     except (ValueError, OSError) as error:
         yield Finding("damaged", str(error))
 
@@ -82,23 +86,24 @@ def sha256(path: Path) -> str:
 
 
 def stack(store: Store, name: str) -> Iterator[Finding]:
-    """Both generations; where the newest is damaged, whether the older takes over."""
-    head: dict[str, Any] = {}
+    """Both generations; where one is damaged, whether the other takes over."""
+    whole: list[dict[str, Any]] = []
     refused: list[str] = []
     for path in reversed(checkpoint.generations(store.stack_folder(name))):
         try:
-            head = checkpoint.verified(path, name)[1]
-            break
-        except (files.Integrity, OSError) as error:
+            whole.append(checkpoint.verified(path, name)[1])
+        except FileNotFoundError:  # its owner has gone on meanwhile
+            return
+        except files.Integrity as error:
             refused.append(str(error))
     for words in refused:
-        yield Finding("damaged", words + ("; the older generation takes over" if head else ""))
-    if not head:
+        yield Finding("damaged", words + ("; the other generation serves" if whole else ""))
+    if not whole:
         fix = f"remove {store.stack_folder(name)} to start again from what is recorded"
         yield Finding("damaged", f"{store.stack_folder(name)}: no usable checkpoint; {fix}")
         return
     present = set(store.ids())
-    if all(id not in present or complete(store, id) for id in head["members"]):
+    if all(id not in present or complete(store, id) for id in whole[0]["members"]):
         yield Finding("note", f"{store.stack_folder(name)}: all its runs are recorded; the next `scyc run` removes it")
 
 
