@@ -25,7 +25,7 @@ from scyc.study import Study, grouped, prefixed
 from scyc.sweep import complete
 from scyc.train.memory import out_of_memory, released
 from scyc.train.precision import declared
-from scyc.training import Control, Interrupted, Options
+from scyc.training import Control, Options
 
 
 def fixed(run: Run, peak: float) -> Run:
@@ -146,7 +146,7 @@ class Search:
         """Every row of this cycle."""
         while rows := self.rows():
             if self.study.control.signal:
-                raise Interrupted(self.study.control.signal)  # between two stacks there is nothing to save
+                self.study.interrupted(len(self.records), 0)  # between two stacks there is nothing to save
             if not self.fit_(rows):
                 released(self.study.options.device)  # only now: the error's traceback held the stack
                 self.width = (len(rows) + 1) // 2
