@@ -4,12 +4,16 @@ Tests of faults exist once: in a small size among the others, and with `--full` 
 What they counted is printed at the end.
 """
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
+
+from faults import Faults
 
 torch.set_num_threads(1)
 settings.register_profile("same", deadline=None, derandomize=True, print_blob=False)
@@ -43,6 +47,15 @@ def size(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
 def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """figure("500 kills, none lost"): a line for the end of the test session."""
     return lambda line: record_property(FIGURES, line)
+
+
+@pytest.fixture
+def faults() -> Iterator[Faults]:
+    faults = Faults()
+    yield faults
+    for pid in list(faults.pids):
+        os.kill(pid, signal.SIGKILL)
+        faults.status(pid)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -158,6 +158,7 @@ def test_one_diverged_run_stops_no_other_and_gives_exit_code_3(scyc) -> None:  #
         (["run", "tiny.toml", "--set", "model.name=os:getcwd"], "to import and run it, add --trust"),
         (["run", "tiny.toml", "--set", "batch=1000"], "batch = 1000 is larger than the 180 training images"),
         (["list", "peeks"], "did you mean 'peaks'?"),
+        (["plan", "tiny.toml", "--keep", "al"], "unknown --keep 'al'; did you mean 'all'?"),
         (["show", "0123"], "unknown run '0123'"),
         (["lr", "tiny.toml", "--cycle", "7"], "this experiment has cycles 0 to 1"),
     ],

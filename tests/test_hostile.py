@@ -317,7 +317,7 @@ def test_the_source_neither_writes_nor_believes_pickles() -> None:
             seen += 1
             if name in ("torch.load", "load_checkpoint"):
                 assert "weights_only=True" in words, f"{place}: {name}"
-            assert name != "torch.save", place
+            assert name != "torch.save" or place == "export.py", place  # tensors alone, and only where asked for
             assert not name.startswith(("pickle.load", "pickle.dump", "pickle.Pickler")), place
             if name in ("np.load", "numpy.load", "npy.read_array", "np.lib.format.read_array"):
                 assert "allow_pickle=False" in words, f"{place}: {name}"

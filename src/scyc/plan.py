@@ -10,8 +10,9 @@ from scyc import stack as stacks
 from scyc.config import digest, plain
 from scyc.data import Dataset, Images
 from scyc.experiment import Experiment
-from scyc.footprint import SLOTS, footprint, room
+from scyc.footprint import footprint, room
 from scyc.run import Run, effective, stack_key
+from scyc.store.checkpoint import KEPT
 
 KNOWN = {  # (channels, height, width), classes, labelled images: what planning needs of sets that are not here
     "digits": ((1, 8, 8), 10, 1797),
@@ -20,6 +21,7 @@ KNOWN = {  # (channels, height, width), classes, labelled images: what planning 
     "cifar10": ((3, 32, 32), 10, 60000),
     "imagenet200": ((3, 64, 64), 200, 110000),
 }
+WRITTEN = KEPT + 1  # checkpoints that lie there while the next one is written
 PATIENCE = 2.0  # seconds that measuring one stack may take
 
 
@@ -32,8 +34,13 @@ class StackPlan:
     steps: int  # of one run, all cycles
     parameters: int
     memory: int  # bytes, while training
-    disk: int  # bytes, while training: two checkpoints; and the weights that stay
+    checkpoints: int  # bytes, at most, and only while it trains
+    weights: int  # bytes that stay
     seconds: float
+
+    @property
+    def disk(self) -> int:
+        return self.checkpoints + self.weights
 
     @property
     def run_steps(self) -> int:
@@ -41,7 +48,7 @@ class StackPlan:
 
 
 def planned(
-    experiment: Experiment, found: Mapping[str, Dataset], *, device: torch.device, width: int = 0
+    experiment: Experiment, found: Mapping[str, Dataset], *, device: torch.device, width: int = 0, keep: str = "last"
 ) -> list[StackPlan]:
     """A plan per stack, in the order they would train."""
     groups: dict[str, list[Run]] = {}
@@ -53,25 +60,36 @@ def planned(
         size = width or room(runs[0], dataset, device) or len(runs)
         size = -(-len(runs) // -(-len(runs) // size))  # even parts, as the training makes them
         sizes = [len(runs[i : i + size]) for i in range(0, len(runs), size)]
-        measured_once = {size: stack_plan(runs[:size], dataset, device) for size in set(sizes)}
+        measured_once = {size: stack_plan(runs[:size], dataset, device, keep) for size in set(sizes)}
         made += [measured_once[size] for size in sizes]
     return made
 
 
-def stack_plan(runs: list[Run], dataset: Dataset, device: torch.device) -> StackPlan:
+def stack_plan(runs: list[Run], dataset: Dataset, device: torch.device, keep: str) -> StackPlan:
     run = effective(runs[0])
     seconds, stack = measured(runs, dataset, device)
     one = footprint(run, stack.feed.shape, stack.feed.classes)
-    slots = SLOTS.get(run.optimizer.name, 1)
+    checkpoint, weights = stored(run, stack)
     return StackPlan(
         len(runs),
         run.cycles,
         run.cycles * run.steps,
         one.parameters,
         one.memory * len(runs),
-        one.state * len(runs) * (2 * (2 + slots) + 1),
+        checkpoint * len(runs) * WRITTEN,
+        weights * len(runs) * {"last": 1, "all": run.cycles, "none": 0}[keep],
         seconds * run.steps * run.cycles,
     )
+
+
+def stored(run: Run, stack: stacks.Stack) -> tuple[int, int]:
+    """Bytes of one run in a checkpoint within a cycle, and of the weights and masks of one cycle."""
+    state, masks, slots = (
+        sum(tensor.nbytes for tensor in tensors.values()) // len(stack.runs)
+        for tensors in (stack.engine.weights(), stack.masks, stack.engine.state())
+    )
+    copies = 2 if run.pruning.rewind.make().snapshot is None else 3  # as trained, at the early stop, to rewind to
+    return copies * state + masks + slots, state + masks
 
 
 def stand_in(run: Run) -> Dataset:
@@ -118,7 +136,8 @@ def grid(plans: Sequence[StackPlan]) -> list[list[str]]:
     for number, p in enumerate(plans, start=1):
         sizes = [size_text(p.memory), size_text(p.disk), time_text(p.seconds)]
         rows.append([str(number), str(p.runs), f"{p.parameters:,}", f"{p.cycles} x {p.steps // p.cycles:,}", *sizes])
-    total = [size_text(max(p.memory for p in plans)), size_text(sum(p.disk for p in plans))]
+    disk = max(p.checkpoints for p in plans) + sum(p.weights for p in plans)  # one stack trains after the other
+    total = [size_text(max(p.memory for p in plans)), size_text(disk)]
     steps = f"{sum(p.run_steps for p in plans):,} in all"
     rows.append(["all", str(sum(p.runs for p in plans)), "", steps, *total, time_text(sum(p.seconds for p in plans))])
     return rows

@@ -25,7 +25,7 @@ from scyc.study import Study, grouped, prefixed
 from scyc.sweep import complete
 from scyc.train.memory import out_of_memory, released
 from scyc.train.precision import declared, repeating
-from scyc.training import Control, Interrupted, Options
+from scyc.training import Control, Options
 
 
 def fixed(run: Run, peak: float) -> Run:
@@ -61,6 +61,7 @@ class Search:
         """Search to the end; the records of all cycles. One that ended before is left alone."""
         id = self.question.id
         self.store.create(id, self.question.config)
+        self.store.clean()
         if not complete(self.store, id):  # one that is needs no owner, and no folder that can be written to
             options, precision = self.study.options, self.question.runs[0].precision
             with Hold(self.store.root, [id]), repeating(options.deterministic), declared(precision):
@@ -146,7 +147,7 @@ class Search:
         """Every row of this cycle."""
         while rows := self.rows():
             if self.study.control.signal:
-                raise Interrupted(self.study.control.signal)  # between two stacks there is nothing to save
+                self.study.interrupted(len(self.records), 0)  # between two stacks there is nothing to save
             if not self.fit_(rows):
                 released(self.study.options.device)  # only now: the error's traceback held the stack
                 self.width = (len(rows) + 1) // 2

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
@@ -58,10 +58,13 @@ class Study:
             listener.stepped(stack)
         if self.control.signal:
             self.save()
-            self.event("interrupted", cycle=stack.cycle, step=stack.step, signal=self.control.signal)
-            raise Interrupted(self.control.signal)
+            self.interrupted(stack.cycle, stack.step)
         if time.monotonic() - self.saved >= self.options.checkpoint_every:
             self.save()
+
+    def interrupted(self, cycle: int, step: int) -> NoReturn:
+        self.event("interrupted", cycle=cycle, step=step, signal=self.control.signal)
+        raise Interrupted(self.control.signal)
 
     def note(self, kind: str, words: str) -> None:
         self.say(f"{kind}: {words}")

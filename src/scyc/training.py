@@ -104,6 +104,7 @@ class Training:
 
     def train(self, runs: Mapping[str, Run]) -> None:
         """Every run to its end; those that reached it before are left alone. Interrupted leaves a checkpoint."""
+        self.store.clean()  # a killed process may have left half of a checkpoint, which can be large
         wanted = self.open(runs)
         if wanted:  # a finished experiment needs no owner, and no folder that can be written to
             with Hold(self.store.root, wanted), repeating(self.options.deterministic):

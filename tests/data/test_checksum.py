@@ -1,4 +1,5 @@
 import gzip
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def test_the_same_content_verifies_however_it_is_packed(tmp_path: Path, level: i
         (gzip.compress(b"hello")[:10] + b"\xff" * 10, "cannot be read: Error -3 while decompressing"),
         (gzip.compress(b"hello!"), "more than 5 bytes"),
     ],
+    ids=count(),  # gzip notes the time
 )
 def test_another_file_is_one_line(tmp_path: Path, written: bytes, line: str) -> None:
     file = tmp_path / "file"

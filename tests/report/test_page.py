@@ -64,7 +64,7 @@ def test_the_best_is_bold_and_ties_are_underlined(tmp_path: Path) -> None:
 
 
 def test_layers_early_stops_and_curves_are_means_over_seeds(tmp_path: Path) -> None:
-    row = collect(stored(tmp_path, TWO), "e").row("scyc", 2)
+    row = collect(stored(tmp_path, TWO), "e", whole=True).row("scyc", 2)
     assert row
     assert [(layer.name, layer.density.mean, layer.near_collapse) for layer in inside.layers(row)] == [
         ("first", 0.25, False),
@@ -76,7 +76,7 @@ def test_layers_early_stops_and_curves_are_means_over_seeds(tmp_path: Path) -> N
 
 
 def test_a_layer_with_less_than_a_tenth_of_the_networks_density_is_near_collapse(tmp_path: Path) -> None:
-    row = collect(stored(tmp_path, TWO, layers={"a": 0.01, "b": 0.9}, guarded=True), "e").row("low", 2)
+    row = collect(stored(tmp_path, TWO, layers={"a": 0.01, "b": 0.9}, guarded=True), "e", whole=True).row("low", 2)
     assert row
     assert [(layer.near_collapse, layer.guarded) for layer in inside.layers(row)] == [(True, True), (False, True)]
 

@@ -1,10 +1,6 @@
-"""Faults for real: processes that die at a chosen call, disks that are full after a chosen byte, flipped bits."""
+"""Flipped bits, and small stores to injure."""
 
 import os
-import resource
-import signal
-import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,89 +10,6 @@ from stored import CONFIG, ROWS, A, B, record
 
 from scyc.store import checkpoint, journal
 from scyc.store.runs import Store
-
-CALLS = ["open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "close"]
-
-
-class Faults:
-    """Runs jobs in forked processes, so that a fault costs milliseconds and harms nobody else."""
-
-    def __init__(self) -> None:
-        self.pids: set[int] = set()
-
-    def start(self, job: Callable[[], object]) -> int:
-        """The pid of a process that does the job and ends: status 0, or 1 if it raised."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
-            pid = os.fork()
-        if pid:
-            self.pids.add(pid)
-            return pid
-        signal.alarm(60)  # nobody waits for ever
-        try:
-            job()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-
-    def status(self, pid: int) -> int:
-        self.pids.discard(pid)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-    def child(self, job: Callable[[], object]) -> int:
-        return self.status(self.start(job))
-
-    def killed_at(self, number: int, job: Callable[[], object]) -> bool:
-        """Do the job in a process that is killed at its n-th call that touches files; a write gets half done first."""
-
-        def mortal() -> None:
-            left = iter(range(number, -1, -1))
-            for name in CALLS:
-                setattr(os, name, dying(name, getattr(os, name), left))
-            job()
-
-        status = self.child(mortal)
-        assert status in (0, -signal.SIGKILL), status
-        return status != 0
-
-    def everywhere(self, job: Callable[[], object]) -> Iterator[int]:
-        """Kill the job at its first call, at its second, and so on; ends when it came through."""
-        number = 0
-        while self.killed_at(number, job):
-            yield number
-            number += 1
-        assert number > 3, "the job was never killed, so nothing was tested"
-
-    def limited(self, size: int, job: Callable[[], object]) -> int:
-        """Do the job in a process whose files may not grow beyond `size` bytes: the kernel stops its writes midway."""
-
-        def cramped() -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-            job()
-
-        return self.child(cramped)
-
-
-def dying(name: str, call: Callable[..., object], left: Iterator[int]) -> Callable[..., object]:
-    def mortal(*arguments: object, **fields: object) -> object:
-        if next(left) == 0:
-            if name == "write":
-                call(arguments[0], memoryview(arguments[1])[: len(arguments[1]) // 2])  # type: ignore[arg-type]
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments, **fields)
-
-    return mortal
-
-
-@pytest.fixture
-def faults() -> Iterator[Faults]:
-    faults = Faults()
-    yield faults
-    for pid in list(faults.pids):
-        os.kill(pid, signal.SIGKILL)
-        faults.status(pid)
 
 
 @pytest.fixture

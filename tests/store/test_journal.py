@@ -192,3 +192,48 @@ def ordered(value):
     if isinstance(value, dict):
         return {key: ordered(value[key]) for key in sorted(value)}
     return [ordered(item) for item in value] if isinstance(value, list) else value
+
+
+LONG = [{"curve": [0.5] * 9000, "cycle": cycle, "inner": {"cycle": 9}, "text": ',"cycle":7'} for cycle in range(3)]
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], LONG, [*LONG, ROWS[0]]], ids=["short", "one", "long", "mixed"])
+@pytest.mark.parametrize("torn", [b"", b'{"cycle":3,"l', b'{"curve":[' + b"0.5," * 9000])
+def test_the_last_row_is_the_last_of_all(tmp_path, rows, torn):
+    path = tmp_path / "a"
+    journal.append_(path, rows)
+    with path.open("ab") as file:
+        file.write(torn)
+    assert journal.last(path) == journal.read(path)[0][-1] == rows[-1]
+    path.write_bytes(path.read_bytes().removesuffix(torn)[:-1])  # one that lacks its newline alone is whole
+    assert journal.last(path) == rows[-1]
+
+
+def test_an_empty_journal_has_no_last_row(tmp_path):
+    (tmp_path / "a").write_bytes(b"")
+    assert journal.last(tmp_path / "a") == {}
+
+
+def test_no_flipped_bit_of_the_last_line_goes_unnoticed(path, flips):
+    size = path.stat().st_size
+    begin = path.read_bytes()[:-1].rfind(b"\n") + 1
+    for what in flips(path):
+        place = int(what.split()[-1])
+        if begin <= place < size - 1:
+            with pytest.raises(Integrity, match="line 3 does not match its checksum"):
+                journal.last(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"a": [1.5, "]"], "cycle": 2, "z": {"cycle": 3}}, {"cycle": 2, "z": {"cycle": 3}}),
+        ({"a": ',"cycle":', "b": '"cycle":1', "cycle": 2}, {"cycle": 2}),
+        ({"a": {"b": 1, "cycle": 5}, "cycle": 2}, {"a": {"b": 1, "cycle": 5}, "cycle": 2}),  # not worth the trouble
+        ({"cycle": 2, "z": 1}, {"cycle": 2, "z": 1}),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2}),
+    ],
+)
+def test_fields_before_the_first_one_asked_for_are_left_out(tmp_path, row, expected):
+    journal.append_(tmp_path / "a", [row, row])
+    assert journal.read(tmp_path / "a", "cycle") == ([expected, expected], False)

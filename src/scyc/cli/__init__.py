@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scyc.cli import before, data, deploy, distribution, stored, study, train, watching
+from scyc.cli import before, data, deploy, distribution, doctor, stored, study, train, watching
 from scyc.cli.stopping import Stopped, ending, handled
 
 __all__ = ["app", "main"]
@@ -38,6 +38,7 @@ app.command()(stored.diff)
 app.command()(stored.rm)
 app.command()(deploy.export)
 app.command()(deploy.shrink)
+app.command()(doctor.doctor)
 
 
 @app.callback(invoke_without_command=True)
@@ -74,7 +75,7 @@ def failed(error: BaseException) -> int:
     name = {kind.__name__ for kind in type(error).__mro__}
     again = shlex.join(["scyc", *sys.argv[1:]])
     if isinstance(error, Stopped):
-        print(f"stopped before anything was trained; start again with: {again}", file=sys.stderr)
+        print(f"stopped with nothing unsaved; go on with: {again}", file=sys.stderr)
         return 128 + error.signal
     if "Interrupted" in name:
         print(f"saved; resume with: {again}", file=sys.stderr)

@@ -10,6 +10,7 @@ from scyc.cli.options import (
     Cycles,
     Data,
     Device,
+    Keep,
     Preset,
     Scale,
     Seeds,
@@ -17,6 +18,7 @@ from scyc.cli.options import (
     Trust,
     Width,
     device_named,
+    keeping,
     loaded,
     with_threads,
 )
@@ -49,6 +51,7 @@ def plan(
     data: Data = None,
     device: Device = "auto",
     width: Width = 0,
+    keep: Keep = "last",
     trust: Trust = False,
 ) -> None:
     """Runs, stacks, steps, memory, disk and time, measured on this machine."""
@@ -57,6 +60,7 @@ def plan(
     from scyc.report.table import aligned
     from scyc.sweep import datasets
 
+    keep = keeping(keep)
     with_threads(1)
     experiment = loaded(preset, seeds, cycles, scale, set_, None, trust)
     try:
@@ -64,7 +68,7 @@ def plan(
     except DataError as error:
         found = {}
         print(f"planned with images of the same shape: {error}", file=sys.stderr)
-    plans = planning.planned(experiment, found, device=device_named(device), width=width)
+    plans = planning.planned(experiment, found, device=device_named(device), width=width, keep=keep)
     print(aligned(planning.grid(plans)))
 
 

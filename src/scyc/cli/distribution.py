@@ -13,6 +13,7 @@ from scyc.cli.options import (
     Data,
     Deterministic,
     Device,
+    Keep,
     Name,
     Preset,
     Root,
@@ -23,6 +24,7 @@ from scyc.cli.options import (
     Width,
     device_named,
     engine_named,
+    keeping,
     loaded,
     with_threads,
 )
@@ -54,7 +56,7 @@ def distribution(
     weights: Annotated[str, typer.Option(help="whose gradients: of the surviving weights, or of all")] = "surviving",
     figures: Annotated[Path | None, typer.Option(help="draw figures into this folder", metavar="DIR")] = None,
     checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
-    keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
+    keep: Keep = "last",
     accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
     deterministic: Deterministic = False,
     trust: Trust = False,
@@ -70,17 +72,21 @@ def distribution(
     from scyc.report.distribution import collect
     from scyc.report.narrowing_text import FORMATS
     from scyc.store.runs import Store
-    from scyc.training import KEEP, Control, Options, Training
+    from scyc.training import Control, Options, Training
 
     if format not in FORMATS:
         raise nearest("format", format, FORMATS)
-    if keep not in KEEP:
-        raise nearest("--keep", keep, KEEP)
     settings = chosen_settings(batches, weights)
     experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
     with_threads(threads)
     options = Options(
-        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment, deterministic
+        device_named(device),
+        engine_named(engine),
+        width,
+        checkpoint_every,
+        keeping(keep),
+        accept_environment,
+        deterministic,
     )
     store, found = Store(root), sweep.datasets(experiment, roots(data, os.environ), trust=trust)
     ids = sweep.identities(experiment, found)

@@ -26,6 +26,7 @@ Trust = Annotated[bool, typer.Option("--trust", help="import the code that packa
 Format = Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="the same bits every time, on a GPU too; slower")]
 Width = Annotated[int, typer.Option(help="runs in one stack at most (0: all that stack)", min=0)]
+Keep = Annotated[str, typer.Option(help="whose weights stay: last, all or none")]
 
 
 def loaded(
@@ -73,6 +74,15 @@ def engine_named(name: str) -> str:
 
     if name not in ENGINES:
         raise nearest("engine", name, ENGINES)
+    return name
+
+
+def keeping(name: str) -> str:
+    from scyc.registry import nearest
+    from scyc.training import KEEP
+
+    if name not in KEEP:
+        raise nearest("--keep", name, KEEP)
     return name
 
 

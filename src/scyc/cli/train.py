@@ -15,6 +15,7 @@ from scyc.cli.options import (
     Deterministic,
     Device,
     Format,
+    Keep,
     Name,
     Preset,
     Root,
@@ -26,6 +27,7 @@ from scyc.cli.options import (
     chosen_format,
     device_named,
     engine_named,
+    keeping,
     loaded,
     with_threads,
 )
@@ -54,7 +56,7 @@ def run(
     width: Width = 0,
     threads: Annotated[int, typer.Option(help="threads of one stack on the CPU", min=1)] = 1,
     checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
-    keep: Annotated[str, typer.Option(help="whose weights stay: last, all or none")] = "last",
+    keep: Keep = "last",
     accept_environment: Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")] = False,
     deterministic: Deterministic = False,
     trust: Trust = False,
@@ -67,13 +69,16 @@ def run(
     experiment = loaded(preset, seeds, cycles, scale, set_, name, trust)
     from scyc import sweep, training
     from scyc.data import roots
-    from scyc.registry import nearest
     from scyc.store.runs import Store
 
-    if keep not in training.KEEP:
-        raise nearest("--keep", keep, training.KEEP)
     options = training.Options(
-        device_named(device), engine_named(engine), width, checkpoint_every, keep, accept_environment, deterministic
+        device_named(device),
+        engine_named(engine),
+        width,
+        checkpoint_every,
+        keeping(keep),
+        accept_environment,
+        deterministic,
     )
     with_threads(threads)
     found = sweep.datasets(experiment, roots(data, os.environ), trust=trust)

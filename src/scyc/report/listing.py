@@ -16,19 +16,18 @@ def experiments(store: Store) -> Grid:
     present = set(store.ids())
     for name in store.experiments():
         schedules = dict(store.manifest(name)["schedules"])
-        states = [state(store, id) for ids in schedules.values() for id in ids if id in present]
+        states = [state(store.config(id), store.last(id)) for ids in schedules.values() for id in ids if id in present]
         counts = [len(states), states.count("finished") + states.count("diverged"), states.count("diverged")]
         grid.append([name, str(len(schedules)), *map(str, counts)])
     return grid
 
 
-def state(store: Store, id: str) -> str:
-    records = store.records(id)
-    if records and "diverged" in records[-1]:
+def state(config: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """How far a run is recorded, by its last record."""
+    if "diverged" in last:
         return "diverged"
-    return (
-        "finished" if len(records) == cycles_of(store.config(id)) else f"{len(records)}/{cycles_of(store.config(id))}"
-    )
+    done, cycles = last.get("cycle", -1) + 1, cycles_of(config)
+    return "finished" if done == cycles else f"{done}/{cycles}"
 
 
 def runs(store: Store, name: str | None = None) -> Grid:
@@ -36,14 +35,14 @@ def runs(store: Store, name: str | None = None) -> Grid:
     grid = [["run", "model", "peak", "shape", "seed", "state", "density %", "test %"]]
     ids = store.ids()
     if name is not None:
-        ids = [id for _, group in store.manifest(name)["schedules"] for id in group if id in set(ids)]
+        present = set(ids)
+        ids = [id for _, group in store.manifest(name)["schedules"] for id in group if id in present]
     for id in dict.fromkeys(ids):
-        config, records = store.config(id), store.records(id)
-        last = records[-1] if records else {}
+        config, last = store.config(id), store.last(id)
         reached = f"{100 * last['test_accuracy']:.1f}" if "test_accuracy" in last else "-"
         density = f"{100 * last['density']:.2f}" if last else "-"
         names = [config[part]["name"] for part in ("model", "peak", "shape")]
-        grid.append([id, *names, str(config["seed"]), state(store, id), density, reached])
+        grid.append([id, *names, str(config["seed"]), state(config, last), density, reached])
     return grid
 
 
@@ -59,8 +58,10 @@ def show(store: Store, id: str) -> str:
     from scyc.report.table import aligned
 
     events = [f"{e['time']}  {e['kind']}  {facts(e)}".rstrip() for e in store.events(id)]
-    config = json.dumps(store.config(id), indent=2, ensure_ascii=False)
-    return "\n\n".join([f"run {id}  ({state(store, id)})", config, aligned(cycles), "\n".join(events)])
+    config = store.config(id)
+    head = f"run {id}  ({state(config, store.last(id))})"
+    text = json.dumps(config, indent=2, ensure_ascii=False)
+    return "\n\n".join([head, text, aligned(cycles), "\n".join(events)])
 
 
 def facts(event: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from scyc.registry import nearest
 from scyc.store.runs import Store
 
 Record = Mapping[str, Any]
+NEEDED = ("cycle", "density", "density_all", "peak", "test_accuracy", "validation_accuracy", "diverged")
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,18 @@ class Results:
         return next((label for label, config in self.configs.items() if config["peak"]["name"] == "scyc"), None)
 
 
-def collect(store: Store, name: str) -> Results:
-    """An experiment from its manifest and the records of its runs."""
+def collect(store: Store, name: str, *, whole: bool = False) -> Results:
+    """An experiment from its manifest and the records of its runs; `whole` ones hold curves and layers too."""
     manifest = store.manifest(name)
     schedules: dict[str, list[str]] = dict(manifest["schedules"])
     known = set(store.ids())
     runs = {id for ids in schedules.values() for id in ids if id in known}
     if not runs:
         raise nearest("run", next(iter(schedules.values()))[0], known)
-    records = {id: store.records(id) for id in runs}
+    records = {
+        id: store.records(id) if whole else [needed(record) for record in store.records(id, start="cycle")]
+        for id in runs
+    }
     configs = {id: store.config(id) for id in runs}
     present = {label: [id for id in ids if id in runs] for label, ids in schedules.items()}
     return Results(
@@ -117,6 +121,11 @@ def collect(store: Store, name: str) -> Results:
         sum(bool(r) and ("diverged" in r[-1] or len(r) == cycles_of(configs[id])) for id, r in records.items()),
         tuple(sorted({config["seed"] for config in configs.values()})),
     )
+
+
+def needed(record: Record) -> Record:
+    """The few fields that rows are made of: experiments can have hundreds of thousands of records."""
+    return {name: record[name] for name in NEEDED if name in record}
 
 
 def cycles_of(config: Mapping[str, Any]) -> int:

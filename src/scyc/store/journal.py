@@ -18,6 +18,7 @@ from scyc.store.files import Integrity
 
 SEAL = b',"crc32":"%08x"}'  # over the bytes before it, so that checking needs no second serialisation
 LENGTH = len(SEAL % 0)
+LAST = 1 << 14  # bytes, in which most last lines lie
 PATIENCE = 10.0  # seconds to wait for another writer, who needs milliseconds
 SEALED = re.compile(rb',"crc32":"[0-9a-f]{8}"\}')
 
@@ -60,13 +61,14 @@ def intact(line: bytes) -> bool:
     return line[-LENGTH:] == SEAL % zlib.crc32(line[:-LENGTH])
 
 
-def unseal(data: bytes, path: Path) -> list[dict[str, Any]]:
-    """The rows of whole lines; a line whose checksum is wrong is named."""
+def unseal(data: bytes, path: Path, start: str = "") -> list[dict[str, Any]]:
+    """The rows of whole lines; a line whose checksum is wrong is named. `start` as for `read`."""
     lines = data.split(b"\n")[:-1]
     for number, line in enumerate(lines, 1):
         if not intact(line):
             raise damaged(path, number)
-    text = b"[" + b"},".join([line[:-LENGTH] for line in lines]) + b"}]"  # one call for all lines is faster
+    bodies = [shortened(line, b',"%s":' % start.encode()) if start else line[:-LENGTH] for line in lines]
+    text = b"[" + b"},".join(bodies) + b"}]"  # one call for all lines is faster
     try:
         rows = parse(text) if lines else []
     except ValueError as error:
@@ -74,6 +76,12 @@ def unseal(data: bytes, path: Path) -> list[dict[str, Any]]:
     if len(rows) != len(lines) or not all(type(row) is dict for row in rows):
         raise Integrity(f"{path}: expected one JSON object on every line; restore it from a copy")
     return rows
+
+
+def shortened(line: bytes, key: bytes) -> bytes:
+    """A line's body without the fields before a key of its own: in a string the key's quotes would be escaped."""
+    place = line.find(key)
+    return line[:-LENGTH] if place < 0 or line.find(b"{", 1, place) > 0 else b"{" + line[place + 1 : -LENGTH]
 
 
 def damaged(path: Path, number: int) -> Integrity:
@@ -92,10 +100,30 @@ def split(data: bytes, path: Path) -> tuple[bytes, bytes]:
     return data[:end], tail
 
 
-def read(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The rows, and whether a torn last line (an append that was interrupted, so never acknowledged) was left out."""
+def read(path: Path, start: str = "") -> tuple[list[dict[str, Any]], bool]:
+    """The rows, and whether a torn last line (an append that was interrupted, so never acknowledged) was left out.
+
+    Keys are sorted: with `start` only the fields from this one on are parsed, which saves the time of long ones before.
+    """
     whole, torn = split(files.read(path), path)
-    return unseal(whole, path), bool(torn)
+    return unseal(whole, path, start), bool(torn)
+
+
+def last(path: Path) -> dict[str, Any]:
+    """The last row, without looking at those before it; empty where there is none."""
+    length = LAST
+    with files.opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        while True:
+            begin = max(0, size - length)
+            lines = os.pread(file.fileno(), size - begin, begin).split(b"\n")
+            if begin == 0 or (len(lines) > 2 and not lines[-1]):  # else the line reaches further back, or it is torn
+                break
+            length *= 4
+    if begin == 0 or not intact(lines[-2]):  # let the careful way say what is wrong, and where
+        rows, _ = read(path)
+        return rows[-1] if rows else {}
+    return unseal(lines[-2] + b"\n", path)[0]
 
 
 def append_(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:

@@ -13,6 +13,7 @@ import secrets
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from scyc.store.names import run_id
 
 FLOCK = "hhqqi"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 FACTS = re.compile(r"(?P<host>[^/]+)-(?P<pid>[0-9]+)-[0-9a-f]{8}\.json")
+INTRODUCING = 0.2  # seconds that an owner may take from its locks to its note
 
 
 class Held(ValueError):
@@ -109,9 +111,22 @@ def stale(name: str) -> bool:
 
 def holder(root: Path, id: str) -> str:
     """Who says to own the run."""
-    for path in (root / ".holders").glob("*.json"):
+    deadline = time.monotonic() + INTRODUCING
+    while True:
+        for who, ids in holders(root):
+            if id in ids:
+                return who
+        if time.monotonic() > deadline:
+            return "another process"
+        time.sleep(0.01)
+
+
+def holders(root: Path) -> list[tuple[str, list[str]]]:
+    """Every owner that may live, and what it says to own."""
+    found = []
+    for path in sorted((root / ".holders").glob("*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
             (note,), _ = journal.read(path)
-            if id in note["runs"] and not stale(path.name):
-                return f"process {note['pid']} on {note['host']}"
-    return "another process"
+            if not stale(path.name):
+                found.append((f"process {note['pid']} on {note['host']}", [str(id) for id in note["runs"]]))
+    return found

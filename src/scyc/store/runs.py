@@ -4,6 +4,7 @@ import difflib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,9 +58,24 @@ class Store:
     def config(self, id: str) -> dict[str, Any]:
         return self._document(self.known(id) / "config.json", "run", id, "config")
 
-    def records(self, id: str) -> list[dict[str, Any]]:
-        """What was appended, in the order of the cycles."""
-        return [{name: row[name] for name in row if name != "run"} for row in self._rows(id)]
+    def records(self, id: str, start: str = "") -> list[dict[str, Any]]:
+        """What was appended, in the order of the cycles; `start="cycle"` leaves out what is long, such as curves."""
+        rows = self._rows(id, start)
+        for row in rows:
+            del row["run"]
+        return rows
+
+    def last(self, id: str) -> dict[str, Any]:
+        """The last record alone, empty where there is none: of thousands of runs it is read in no time."""
+        path = self.folder(id) / "records.jsonl"
+        try:
+            row = journal.last(path)
+        except FileNotFoundError:
+            self.known(id)
+            return {}
+        if row and (row.get("run") != id or type(row.get("cycle")) is not int):
+            self._rows(id)  # says what is wrong
+        return {name: row[name] for name in row if name != "run"}
 
     def append(self, id: str, record: Mapping[str, Any]) -> None:
         """Add the next cycle's record durably; one that is there already must be equal."""
@@ -180,9 +196,18 @@ class Store:
 
     def clean(self) -> list[str]:
         """Remove what killed processes left half done anywhere in the store; the paths removed."""
+        removed: list[str] = []
+        for folder in self.folders():
+            with suppress(OSError):  # another process may drop it now, or it cannot be read
+                removed += [str(folder / name) for name in files.clean_(folder)]
+        return removed
+
+    def folders(self) -> list[Path]:
+        """Every folder that the store writes into, in the order in which to look at them."""
         hidden = [self.root / name for name in (".experiments", ".stacks", ".holders")]
-        folders = [self.root, *hidden, *map(self.folder, self.ids()), *map(self.stack_folder, self.stacks())]
-        return [str(folder / name) for folder in folders if folder.is_dir() for name in files.clean_(folder)]
+        stacks = (path for path in (self.root / ".stacks").glob("*") if NAME.fullmatch(path.name))
+        found = [self.root, *hidden, *(self.root / id for id in self.ids()), *sorted(stacks)]
+        return [path for path in found if path.is_dir() and not path.is_symlink()]
 
     def _manifest(self, name: str) -> Path:
         return self.root / ".experiments" / f"{named('experiment', name)}.json"
@@ -195,16 +220,16 @@ class Store:
             raise ValueError(f"journal {name!r} is the store's own; choose another name")
         return self.known(id) / f"{name}.jsonl"
 
-    def _rows(self, id: str) -> list[dict[str, Any]]:
+    def _rows(self, id: str, start: str = "") -> list[dict[str, Any]]:
         path = self.folder(id) / "records.jsonl"
-        rows = self._journal(path, id)
+        rows = self._journal(path, id, start)
         if [row.get("cycle") for row in rows] != list(range(len(rows))):
             raise Integrity(f"{path}: expected cycles 0 to {len(rows) - 1} in order; restore it or remove the run")
         return rows
 
-    def _journal(self, path: Path, id: str) -> list[dict[str, Any]]:
+    def _journal(self, path: Path, id: str, start: str = "") -> list[dict[str, Any]]:
         try:
-            rows, torn = journal.read(path)
+            rows, torn = journal.read(path, start)
         except FileNotFoundError:  # nothing was recorded yet, if there is such a run
             self.known(id)
             return []

@@ -47,7 +47,9 @@ def holdings(store: Store, name: str) -> Holdings:
         return Holdings(name, manifest["doc"], None, oracles.collect(store, name), ())
     beside = f"{name}-oracle"
     oracle = oracles.collect(store, beside) if oracles.is_oracle(store, beside) else None
-    return Holdings(name, manifest["doc"], analysed(collect(store, name)), oracle, tuple(measured(store, name)))
+    return Holdings(
+        name, manifest["doc"], analysed(collect(store, name, whole=True)), oracle, tuple(measured(store, name))
+    )
 
 
 def measured(store: Store, name: str) -> Iterator[Distributions]:
