@@ -49,7 +49,7 @@ def distribution(
     root: Root = Path("runs"),
     data: Data = None,
     device: Device = "auto",
-    engine: Annotated[str, typer.Option(help="auto, stacked or single")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, captured (CUDA graphs), stacked or single")] = "auto",
     width: Width = 0,
     threads: Annotated[int, typer.Option(help="threads of one stack on the CPU", min=1)] = 1,
     batches: Annotated[str, typer.Option(help="gradients of so many batches, or `all`: of the whole split")] = "100",

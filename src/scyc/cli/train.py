@@ -52,7 +52,7 @@ def run(
     root: Root = Path("runs"),
     data: Data = None,
     device: Device = "auto",
-    engine: Annotated[str, typer.Option(help="auto, stacked or single")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, captured (CUDA graphs), stacked or single")] = "auto",
     width: Width = 0,
     threads: Annotated[int, typer.Option(help="threads of one stack on the CPU", min=1)] = 1,
     checkpoint_every: Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)] = 300.0,
