@@ -22,6 +22,7 @@ HERE = Path(__file__).parents[1]
 DOCS = HERE / "docs"
 PAGES = sorted(path.relative_to(DOCS) for path in DOCS.rglob("*.md"))
 NEEDS = {"guides/lightning.md": ["lightning"], "guides/moving.md": ["lightning"]}
+NEEDS |= {"guides/smaller.md": ["torch_pruning", "onnx", "onnxruntime"]}
 NEEDS |= {"guides/transformers.md": ["transformers", "accelerate"], "guides/processes.md": ["accelerate"]}
 BLOCK = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = {"python", "console", "toml"}
