@@ -150,6 +150,7 @@ def test_only_a_terminal_that_can_redraws(monkeypatch: pytest.MonkeyPatch, tty: 
 def test_on_a_terminal_it_redraws_and_colours_only_where_it_may(tmp_path: Path, no_color: str) -> None:
     """A real terminal, as far as the command can tell: the line with everything, and with NO_COLOR no colour in it."""
     words = ["run", "digits", "--root", str(tmp_path), "--cycles", "2", "--seeds", "1", "--format", "json"]
+    words += ["--set", "steps=2000", "--set", "eval_every=200"]  # long enough to be redrawn on any machine
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": no_color}
@@ -163,6 +164,6 @@ def test_on_a_terminal_it_redraws_and_colours_only_where_it_may(tmp_path: Path, 
         assert running.wait(timeout=60) == 0
     os.close(main)
     bare = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
-    assert re.search(r"cycle \d/2 step \d+/400, 6 runs, lr \S+ to \S+, best validation \d+\.\d %", bare)
+    assert re.search(r"cycle \d/2 step [\d,]+/2,000, 6 runs, lr \S+ to \S+, best validation \d+\.\d %", bare)
     assert re.search(r"\d:\d\d:\d\d left", bare)
     assert (re.search(rb"\x1b\[[0-9;]*3\d", said) is None) is bool(no_color)

@@ -1,13 +1,11 @@
 """Kernels on the CPU: Triton's interpreter runs them, and every access is looked at."""
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-os.environ["TRITON_INTERPRET"] = "1"  # before a kernel is defined
 interpreter = pytest.importorskip("triton.runtime.interpreter")
 
 
