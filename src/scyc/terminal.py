@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 
 from scyc.pace import Pace, Standing, shown, steps_of
 from scyc.stack import Record, Stack
 
 REDRAW = 0.1  # seconds
+WIDE = 110  # columns: from here on there is room for a bar
 
 
 def interactive() -> bool:
@@ -21,9 +22,9 @@ def interactive() -> bool:
 
 def words(now: Standing) -> str:
     """A moment in one line."""
-    rates = f"{now.lowest:.3g}" if now.lowest == now.highest else f"{now.lowest:.3g} to {now.highest:.3g}"
+    rates = f"{now.lowest:.3g}" if now.lowest == now.highest else f"{now.lowest:.3g}–{now.highest:.3g}"
     best = "" if now.best is None else f", best validation {100 * now.best:.1f} %"
-    place = f"cycle {now.cycle + 1}/{now.cycles} step {now.step:,}/{now.steps:,}"
+    place = f"cycle {now.cycle + 1}/{now.cycles} step {now.step}/{now.steps}"
     return f"{place}, {now.runs} run{'s' if now.runs > 1 else ''}, lr {rates}{best}"
 
 
@@ -70,8 +71,13 @@ class Live:
 
     def __init__(self, total: int) -> None:
         self.pace, self.drawn = Pace(total), 0.0
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[left]} left"))
-        self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.fields[left]} left", style="progress.remaining"),
+            TextColumn("{task.description}"),
+        ]  # what is cut is the end
+        columns += [BarColumn(bar_width=12)] if console.width >= WIDE else []
+        self.progress = Progress(*columns, console=console, transient=True)
         self.task = self.progress.add_task("starting", total=1.0, left="--:--")
         self.progress.start()
 
