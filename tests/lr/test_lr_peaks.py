@@ -24,6 +24,7 @@ def test_density_divides_by_a_power_of_the_density() -> None:
 
 def test_density_stops_at_its_cap() -> None:
     assert row(lr.Density(eps=0.03, alpha=1, cap=0.04), 4) == pytest.approx([0.03, 0.0375, 0.04, 0.04])
+    assert lr.Density(0.03, 300, 0.2)(100, 0.2) == 0.2
     assert lr.Density(1e-300, 1e300, 1e308)(10**9, 0.999) == 1e308
     assert lr.Density(1e-300, 1e300, 1e308)(0, 0.999) == 1e-300
 

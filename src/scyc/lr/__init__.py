@@ -3,8 +3,8 @@
 from scyc.lr.adapter import ScheduleLR
 from scyc.lr.peaks import PEAKS, Density, Fixed, History, Linear, Peak, Reversed, SCyc, Step, Table
 from scyc.lr.schedule import Schedule, plain, table
-from scyc.lr.shapes import SHAPES, Constant, Cyclical, Decay, Shape, Warmup
+from scyc.lr.shapes import FT, LLR, SHAPES, SLR, Constant, Cosine, Cyclical, Decay, OneCycle, Shape, Warmup
 
 __all__ = ["PEAKS", "SHAPES", "History", "Peak", "Schedule", "ScheduleLR", "Shape", "plain", "table"]
 __all__ += ["Density", "Fixed", "Linear", "Reversed", "SCyc", "Step", "Table"]
-__all__ += ["Constant", "Cyclical", "Decay", "Warmup"]
+__all__ += ["FT", "LLR", "SLR", "Constant", "Cosine", "Cyclical", "Decay", "OneCycle", "Warmup"]

@@ -5,6 +5,7 @@ from numbers import Real
 
 MOST = 10**9  # steps, as in the steps of a cycle
 POSITIVE = "a finite number above 0"
+LOW = "a share of the peak, 0 <= low < 1"
 STEPS = "a whole number of steps, at least 1"
 
 
