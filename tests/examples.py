@@ -27,6 +27,7 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # kind -> name -> the fields
         "step": {"eps": 0.03, "delta": 0.04, "q": 4.0},
         "linear": {"eps": 0.03, "delta": 0.04, "cycles": 10},
         "table": {"peaks": [0.03, 0.05, 0.04]},
+        "allr": {"lr": 0.1},
     },
     "shape": {
         "constant": {},

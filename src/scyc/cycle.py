@@ -59,10 +59,7 @@ def next_stop(stack: Stack, snapshot: int | None) -> int:
 
 def rates(stack: Stack) -> Tensor:  # (runs, steps) float64
     """Every learning rate of the cycle."""
-    history = stack.history if stack.history[0] else [()] * len(stack.runs)
-    peaks = [
-        run.peak.make()(stack.cycle, run.pruning.amount, rows) for run, rows in zip(stack.runs, history, strict=True)
-    ]
+    peaks = [stack.peak(k) for k in range(len(stack.runs))]
     factors = torch.stack([factor_table(run.shape, run.steps) for run in stack.runs])
     return torch.tensor(peaks, dtype=torch.float64)[:, None] * factors
 
@@ -121,17 +118,19 @@ def records(stack: Stack, early: tuple[Tensor, Tensor], last: tuple[Tensor, Tens
     names, every = mask.prunable(stack.net), mask.weights(stack.net)
     exempt = sum(stack.net.get_parameter(name).numel() for name in every if name not in names)
     state, peaks = states(stack), [float(lr) for lr in rates(stack).amax(1)]
-    for k, run in enumerate(stack.runs):
+    for k in range(len(stack.runs)):
         kept = {name: int(stack.masks[name][k].sum()) for name in names}
         sizes = {name: stack.masks[name][k].numel() for name in names}
         record: Record = {
             "cycle": stack.cycle,
-            "peak": run.peak.make()(stack.cycle, run.pruning.amount, stack.history[k]),
+            "peak": stack.peak(k),
             "highest_lr": peaks[k],
             "density": sum(kept.values()) / sum(sizes.values()),
             "density_all": (sum(kept.values()) + exempt) / (sum(sizes.values()) + exempt),
             "layers": {name: kept[name] / sizes[name] for name in names},
             "guarded": bool(stack.now["guarded"][k]),
+            "steps": stack.run.steps,
+            **{name: prune.number(values[k]) for name, values in stack.begun.items()},
             "state": state[k],
         }
         yield {name: finite_or_none(value) for name, value in (record | outcome(stack, k, early, last)).items()}
@@ -186,8 +185,9 @@ def advance_(stack: Stack) -> None:
         amount=pruning.amount,
         coupled=couplings,
     )
-    stack.masks = {name: chosen(finite, new, stack.masks[name]) for name, new in made.items()}
-    stack.now["guarded"] = guarded.cpu()
+    before, stack.masks = stack.masks, {name: chosen(finite, new, stack.masks[name]) for name, new in made.items()}
+    taken = prune.removed({name: trained[name] for name in scores}, before, stack.masks)
+    stack.now |= {"guarded": guarded.cpu(), **{name: values.cpu() for name, values in taken.items()}}
     fresh = lambda: drawn(stack.runs, stack.feed, "reinit", stack.cycle)  # noqa: E731
     rewound = pruning.rewind.make()(stack.kept, trained, fresh)
     engine.begin_({name: chosen(finite, rewound[name].to(t), t) for name, t in trained.items()}, stack.masks)

@@ -6,7 +6,7 @@ from typing import Any
 
 from scyc.config import parameters
 from scyc.experiment import Experiment, presets
-from scyc.lr import Warmup
+from scyc.lr import Unmeasured, Warmup
 from scyc.registry import Kind, nearest
 from scyc.run import KINDS, effective
 
@@ -55,7 +55,10 @@ def peaks(experiment: Experiment) -> list[list[str]]:
 
 
 def peak_text(run: Any, cycle: int) -> str:
-    return f"{run.peak.make()(cycle, run.pruning.amount):.6g}"
+    try:
+        return f"{run.peak.make()(cycle, run.pruning.amount):.6g}"
+    except Unmeasured:
+        return "history"
 
 
 def every_step(experiment: Experiment, cycle: int) -> Sequence[list[str]]:

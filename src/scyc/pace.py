@@ -89,11 +89,8 @@ def steps_of(stack: Stack) -> int:
 
 def rates(stack: Stack) -> tuple[float, float]:
     """The lowest and highest learning rate of the step just done."""
-    step, history = max(stack.step - 1, 0), stack.history if stack.history[0] else [()] * len(stack.runs)
-    found = [
-        run.peak.make()(stack.cycle, run.pruning.amount, rows) * float(factor_table(run.shape, run.steps)[step])
-        for run, rows in zip(stack.runs, history, strict=True)
-    ]
+    step = max(stack.step - 1, 0)
+    found = [stack.peak(k) * float(factor_table(run.shape, run.steps)[step]) for k, run in enumerate(stack.runs)]
     return min(found), max(found)
 
 

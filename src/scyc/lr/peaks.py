@@ -7,7 +7,13 @@ from typing import Any, Protocol
 
 from scyc.lr.valid import POSITIVE, real, require, whole
 
-History = Sequence[Mapping[str, Any]]  # one row per earlier cycle, as recorded
+# One row per earlier cycle, as recorded; the last has beside it, as `next`, what is known of the cycle that begins:
+# its `steps` where they are known, and what the pruning before it took (`prune.removed`).
+History = Sequence[Mapping[str, Any]]
+
+
+class Unmeasured(ValueError):
+    """A peak that needs more history than it was given."""
 
 
 class Peak(Protocol):
@@ -154,6 +160,27 @@ class Table:
         return self.peaks[min(cycle, len(self.peaks) - 1)]
 
 
+@dataclass(frozen=True)
+class ALLR:
+    """ALLR: `lr` x (norm that the last pruning took / root of its share), at least its share of steps, at most 1."""
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        require(real(self.lr) and self.lr > 0, "ALLR.lr", self.lr, POSITIVE)
+
+    def __call__(self, cycle: int, amount: float, history: History = ()) -> float:
+        if cycle == 0:
+            return self.lr
+        if not history or "next" not in history[-1]:
+            raise Unmeasured(f"ALLR in cycle {cycle}: the history does not say what the pruning before it took")
+        begun, whole = history[-1]["next"], history[0].get("steps")
+        norm, share = begun.get("pruned_norm"), begun.get("pruned_share")
+        moved = norm / math.sqrt(share) if norm and share else 0.0
+        length = begun.get("steps", whole) / whole if whole else 1.0
+        return self.lr * min(1.0, max(moved, length))
+
+
 PEAKS: dict[str, type] = {
     "fixed": Fixed,
     "scyc": SCyc,
@@ -162,4 +189,5 @@ PEAKS: dict[str, type] = {
     "step": Step,
     "linear": Linear,
     "table": Table,
+    "allr": ALLR,
 }
