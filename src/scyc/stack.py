@@ -52,6 +52,11 @@ class Stack:
         return self.runs[0]
 
     @property
+    def steps(self) -> int:
+        """Of this cycle."""
+        return self.run.steps_of(self.cycle)
+
+    @property
     def begun(self) -> dict[str, Tensor]:  # each (runs,)
         """What the pruning before this cycle took."""
         return {name: self.now[name] for name in prune.TAKEN}
@@ -60,7 +65,7 @@ class Stack:
         """The k-th run's history as peaks see it: its earlier cycles, the last beside what is known of this one."""
         rows = [row for row in self.history[k] if row["cycle"] < self.cycle]
         taken = {name: prune.number(values[k]) for name, values in self.begun.items()}
-        return [*rows[:-1], rows[-1] | {"next": {"steps": self.run.steps, **taken}}] if rows else []
+        return [*rows[:-1], rows[-1] | {"next": {"steps": self.steps, **taken}}] if rows else []
 
     def peak(self, k: int) -> float:
         """The k-th run's, in this cycle."""

@@ -54,6 +54,42 @@ def test_table_goes_on_with_its_last() -> None:
     assert row(lr.Table((0.03,)), 2) == [0.03, 0.03]
 
 
+def begun(norm: float | None, share: float | None, steps: int = 100) -> lr.History:
+    """The history of cycle 2: the dense run had 100 steps, and this is what is known of the cycle that begins."""
+    known = {"steps": steps, "pruned_norm": norm, "pruned_share": share}
+    return [{"cycle": 0, "steps": 100}, {"cycle": 1, "steps": steps, "next": known}]
+
+
+@pytest.mark.parametrize(
+    ("norm", "share", "steps", "expected"),
+    [
+        (0.3, 0.25, 50, 0.06),  # 0.3 / 0.5 of 0.1
+        (0.1, 0.25, 50, 0.05),  # 0.1 / 0.5 is less than half of the steps
+        (0.1, 0.25, 10, 0.02),
+        (0.1, 0.25, 100, 0.1),  # as many steps as the dense run: LLR
+        (0.9, 0.25, 10, 0.1),  # never more than lr
+        (0.0, 0.0, 25, 0.025),  # nothing was pruned
+        (None, None, 25, 0.025),  # of a run that diverged nothing is known
+        (None, 0.2, 25, 0.025),
+    ],
+)
+def test_allr_follows_what_the_pruning_took(
+    norm: float | None, share: float | None, steps: int, expected: float
+) -> None:
+    assert lr.ALLR(0.1)(2, 0.2, begun(norm, share, steps)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_allr_of_the_dense_network_and_where_nobody_says_how_many_steps() -> None:
+    assert lr.ALLR(0.1)(0, 0.2) == 0.1
+    assert lr.ALLR(0.1)(1, 0.2, [{"cycle": 0, "next": {"pruned_norm": 0.1, "pruned_share": 0.2}}]) == 0.1
+
+
+@pytest.mark.parametrize("history", [(), [{"cycle": 0, "steps": 9}]])
+def test_allr_says_what_it_waits_for(history: lr.History) -> None:
+    with pytest.raises(lr.Unmeasured, match="ALLR in cycle 1: the history does not say what the pruning before it"):
+        lr.ALLR(0.1)(1, 0.2, history)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -71,6 +107,7 @@ def test_table_goes_on_with_its_last() -> None:
         (lambda: untyped.Linear(1, 1, 2.5), "Linear.cycles=2.5 is"),
         (lambda: lr.Reversed(1, 1, -1, 5), "Reversed.q=-1 is not valid; use a finite number, 0 or more"),
         (lambda: lr.Reversed(1, 1, 1, 0), "Reversed.beta=0 is not valid; use a number above 0"),
+        (lambda: lr.ALLR(0), "ALLR.lr=0 is not valid; use a finite number above 0"),
         (lambda: lr.Table(()), "Table.peaks=() is not valid; use a tuple of 1 to 10000 peaks, each a finite number"),
         (lambda: lr.Table((0.1, 0.0)), "Table.peaks=(0.1, 0.0) is"),
         (lambda: untyped.Table([0.1]), "Table.peaks=[0.1] is"),
