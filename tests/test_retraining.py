@@ -213,14 +213,16 @@ def test_progress_counts_them() -> None:
     finished(made, pulse)
     assert seen[11] == (0, 12, 12, 12, pytest.approx(8))
     assert seen[13] == (1, 2, 4, 14, pytest.approx(6))
+    assert seen[17] == (2, 2, 4, 18, pytest.approx(2))
     assert seen[19] == (2, 4, 4, 20, pytest.approx(0))
 
 
 def test_distributions_are_due_where_the_cycle_has_its_peak_and_its_end() -> None:
-    run = small(**LENGTHS, shape=WARMUP, **RIVALS["LLR"])  # the dense peak is at step 1, the later ones at step 1 of 4
+    run = small(**LENGTHS, shape=WARMUP, retrain_shape={"name": "one-cycle", "steps": 4, "rise": 0.75})
     assert due(run, 0, 2) == [(0, "peak")]
     assert due(run, 1, 1) == [(0, "peak"), (0, "end")]
-    assert due(run, 1, 2) == [(0, "peak"), (0, "end"), (1, "peak")]
+    assert due(run, 1, 2) == [(0, "peak"), (0, "end")]  # its highest rate is at step 2
+    assert due(run, 1, 3) == [(0, "peak"), (0, "end"), (1, "peak")]
     assert due(run, 1, 4) == [(0, "peak"), (0, "end"), (1, "peak"), (1, "end")]
 
 

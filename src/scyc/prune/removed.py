@@ -1,7 +1,7 @@
 """What one pruning took away, as numbers that peaks may look at."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -17,17 +17,17 @@ def removed(
     """Of the weights that were left, the share that went; and the share of their 2-norm that went with them."""
     gone = {name: before[name] & ~after[name] for name in weights}
     share = counted(gone) / counted({name: before[name] for name in weights})
-    lost = norm({name: weight.masked_fill(~gone[name], 0.0) for name, weight in weights.items()})
-    return dict(zip(TAKEN, (share, lost / norm(weights)), strict=True))
+    lost = norm(weight.masked_fill(~gone[name], 0.0) for name, weight in weights.items())  # one copy at a time
+    return dict(zip(TAKEN, (share, lost / norm(weights.values())), strict=True))
 
 
 def counted(masks: Mapping[str, Tensor]) -> Tensor:  # (runs,) float64
     return torch.stack([mask.flatten(1).sum(1) for mask in masks.values()]).sum(0).double()
 
 
-def norm(weights: Mapping[str, Tensor]) -> Tensor:  # (runs,) float64
+def norm(weights: Iterable[Tensor]) -> Tensor:  # (runs,) float64
     """The 2-norm of all layers together."""
-    each = [torch.linalg.vector_norm(weight.flatten(1), dim=1, dtype=torch.float64) for weight in weights.values()]
+    each = [torch.linalg.vector_norm(weight.flatten(1), dim=1, dtype=torch.float64) for weight in weights]
     total: Tensor = torch.linalg.vector_norm(torch.stack(each), dim=0)
     return total
 
