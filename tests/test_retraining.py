@@ -11,13 +11,14 @@ from torch import Tensor
 from examples import SMALL, finished, small, stack_of
 from scyc import describe, oracle, stack
 from scyc.cli.train import steps_in
-from scyc.config import ConfigError, scaled
+from scyc.config import ConfigError
 from scyc.distribution.measuring import due
 from scyc.experiment import Experiment, experiment
 from scyc.pace import Pace
 from scyc.plan import grid, planned
 from scyc.report.analysis import analysed
 from scyc.report.budget import budget
+from scyc.report.claims import fixed
 from scyc.report.cost import cost
 from scyc.report.document import conditions
 from scyc.report.page import made, peaks
@@ -43,7 +44,7 @@ EXPECTED = {
     "FT": [0.001] * 4,
     "LRW": [0.01, 0.001, 0.001, 0.001],  # steps 8, 9, 10, 11 of the dense run
     "SLR": [0.001, 0.1, 0.1, 0.01],  # 0.4 steps warm up; the drops are at 2.2 and 3.1
-    "CLR": [0.001, 0.1, 0.0500 + 0.1e-4 / 2, 0.1e-4],  # half a cosine from step 1 to step 3
+    "CLR": [0.001, 0.1, 0.05 + 0.5e-5, 1e-5],  # half a cosine from step 1 to step 3
     "LLR": [0, 0.1 * 3 / 3.6, 0.1 * 2 / 3.6, 0.1 / 3.6],
     "cosine": [0.1, 0.05 + 0.05 * math.sqrt(0.5), 0.05, 0.05 - 0.05 * math.sqrt(0.5)],
 }
@@ -90,11 +91,8 @@ def test_lengths_of_cycles() -> None:
 def test_scale_reaches_them() -> None:
     run = small(steps=1000, retrain_steps=250, retrain_shape={"name": "llr", "steps": 250}, scale=0.1)
     assert (effective(run).steps_of(0), effective(run).steps_of(1)) == (100, 25)
-    assert effective(run).retrain_shape == scaled(run, 0.1).retrain_shape == small(**RIVAL_25).retrain_shape
+    assert effective(run).retrain_shape == small(retrain_shape={"name": "llr", "steps": 25}).retrain_shape
     assert effective(small(steps=1000, scale=0.1)).retrain_steps == 0
-
-
-RIVAL_25: dict[str, Any] = {"retrain_shape": {"name": "llr", "steps": 25}}
 
 
 def test_later_cycles_are_never_longer() -> None:
@@ -233,6 +231,7 @@ def test_reports_know_them(tmp_path: Path) -> None:
     assert "; 12 steps a cycle (scale 1), 4 after the first, 3 of 3 cycles," in conditions(analysed(results))
     words = cost(store, results, store.ids()).words
     assert words.startswith("21 trainings of at most 12 steps, 140 steps in all, ")
+    assert (fixed(results, warm=True), fixed(results, warm=False)) == (["LRW"], [])  # the others have two shapes
     text = toml(results)
     assert "retrain_steps = 4" in text.partition("[schedules")[0]
     assert 'retrain_shape = { name = "ft", share = 0.01 }' in text
