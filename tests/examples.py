@@ -19,8 +19,27 @@ from scyc.store.runs import Store
 from scyc.training import Control, Options, Training
 
 EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # kind -> name -> the fields it needs
-    "peak": {"fixed": {"lr": 0.1}, "scyc": {"eps": 0.03, "delta": 0.04, "q": 1.0, "beta": 5.0}},
-    "shape": {"constant": {}, "decay": {"steps": 8}, "cyclical": {"half": 4}, "warmup": {"ramp": 4}},
+    "peak": {
+        "fixed": {"lr": 0.1},
+        "scyc": {"eps": 0.03, "delta": 0.04, "q": 1.0, "beta": 5.0},
+        "reversed": {"eps": 0.03, "delta": 0.04, "q": 1.0, "beta": 5.0},
+        "density": {"eps": 0.03, "alpha": 0.5, "cap": 0.2},
+        "step": {"eps": 0.03, "delta": 0.04, "q": 4.0},
+        "linear": {"eps": 0.03, "delta": 0.04, "cycles": 10},
+        "table": {"peaks": [0.03, 0.05, 0.04]},
+        "allr": {"lr": 0.1},
+    },
+    "shape": {
+        "constant": {},
+        "decay": {"steps": 8},
+        "cyclical": {"half": 4},
+        "warmup": {"ramp": 4},
+        "ft": {"share": 0.01},
+        "slr": {"steps": 6},
+        "llr": {"steps": 6},
+        "cosine": {"steps": 6},
+        "one-cycle": {"steps": 6},
+    },
     "score": {"magnitude": {}, "gradient": {}, "random": {}},
     "scope": {"global": {}, "layer": {}},
     "unit": {"weight": {}, "filter": {}},

@@ -403,9 +403,9 @@ def test_scale_makes_longer_too() -> None:
 
 
 def test_evaluations_of_a_scaled_run_are_a_fiftieth_of_its_steps() -> None:
-    assert small(steps=1000, eval_every=0).evaluations == 20
-    assert effective(small(steps=1000, eval_every=0, scale=0.5)).evaluations == 10
-    assert effective(small(steps=1000, eval_every=0, scale=0.001)).evaluations == 1
+    assert small(steps=1000, eval_every=0).evaluations_of(0) == 20
+    assert effective(small(steps=1000, eval_every=0, scale=0.5)).evaluations_of(0) == 10
+    assert effective(small(steps=1000, eval_every=0, scale=0.001)).evaluations_of(0) == 1
 
 
 def test_scaling_reaches_parts_of_parts_marked_as_steps_alone() -> None:
@@ -489,7 +489,7 @@ def fuzzed(values: st.SearchStrategy[Any], count: int) -> Counter[str]:
             return
         assert run_from(json.loads(json.dumps(plain(run)))) == run
         assert identity(run, "d") == identity(run_from(plain(run)), "d")
-        assert min(effective(run).steps, effective(run).evaluations) >= 1
+        assert min(effective(run).steps, effective(run).evaluations_of(0)) >= 1
         outcomes["taken"] += 1
 
     check()

@@ -10,7 +10,7 @@ import torch
 
 from examples import EXAMPLES, IN_PRUNING, configured, small
 from scyc.config import Part, annotations, parameters, plain
-from scyc.lr import PEAKS, SHAPES
+from scyc.lr import PEAKS, SHAPES, Unmeasured
 from scyc.prune import REWINDS, SCOPES, SCORES, UNITS
 from scyc.run import KINDS, Run, run_from
 from scyc.train import OPTIMIZERS
@@ -87,10 +87,23 @@ def test_a_shape_is_a_factor(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PEAKS)
-def test_a_peak_is_a_positive_rate_that_needs_no_history(name: str) -> None:
+def test_a_peak_is_a_positive_rate(name: str) -> None:
     peak = made("peak", name, run_from(configured("peak", name))).make()
-    assert all(isinstance(peak(cycle, 0.2), float) and peak(cycle, 0.2) > 0 for cycle in range(30))
-    assert peak(3, 0.2) == peak(3, 0.2, [{"peak": 9.0}] * 3)
+    rows = [{"cycle": m, "steps": 9, "next": {"steps": 9, "pruned_share": 0.2, "pruned_norm": 0.1}} for m in range(30)]
+    rates = [peak(cycle, 0.2, rows[:cycle]) for cycle in range(30)]
+    assert all(isinstance(rate, float) and rate > 0 for rate in rates)
+    assert rates == [peak(cycle, 0.2, rows[:cycle]) for cycle in range(30)]  # nothing counts inside
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_without_history_a_peak_is_the_same_or_says_that_it_needs_some(name: str) -> None:
+    peak = made("peak", name, run_from(configured("peak", name))).make()
+    assert peak(0, 0.2) > 0  # the dense network's has none
+    if name in ("allr",):
+        with pytest.raises(Unmeasured, match="in cycle 3: the history does not say"):
+            peak(3, 0.2)
+    else:
+        assert peak(3, 0.2) == peak(3, 0.2, [{"peak": 9.0}] * 3)
 
 
 def tensors(value: float = 1.0) -> dict[str, torch.Tensor]:

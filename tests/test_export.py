@@ -33,7 +33,9 @@ READERS = {
 def test_the_file_loads_into_the_plain_module_and_is_as_good_as_the_run_was(tmp_path: Path, to: str) -> None:
     """By nothing but the files: the network as its sheet describes it, pixels as its sheet normalises them."""
     path, (suffix, read) = colour_file(tmp_path), READERS[to]
-    store, id = kept(tmp_path / "runs", data={"name": "npz", "path": path}, precision="float32", cycles=2)
+    store, id = kept(
+        tmp_path / "runs", data={"name": "npz", "path": path}, precision="float32", cycles=2, retrain_steps=3
+    )
     found = trained(store, id, (), path=path)
     files = export.write(found, to, tmp_path / f"net{suffix}")
     assert [file.name for file in files] == [f"net{suffix}", f"net{suffix}.masks{suffix}", f"net{suffix}.json"]
@@ -49,6 +51,7 @@ def test_the_file_loads_into_the_plain_module_and_is_as_good_as_the_run_was(tmp_
         right = net.eval()((pixels.images[index] / 255 - mean) / std).argmax(1) == pixels.labels[index]
     assert float(right.float().mean()) == pytest.approx(sheet["test_accuracy"])
     assert sheet["test_accuracy"] == store.records(id)[1]["last_test_accuracy"]
+    assert sheet["step"] == 3
     assert (sheet["run"], sheet["cycle"], sheet["classes"], sheet["input"]["shape"]) == (id, 1, 3, [3, 8, 8])
     assert sheet["density"] == pytest.approx(0.8, abs=1e-3)
 

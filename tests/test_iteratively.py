@@ -295,6 +295,40 @@ def test_peaks_see_what_was_evaluated() -> None:
     assert [record.peak for record in records] == [0.1, 0.1 + accuracies[0], 0.1 + accuracies[1]]
 
 
+def test_records_say_what_the_pruning_before_took_and_peaks_see_it() -> None:
+    """The norm of what went over that of what was left, both as one vector."""
+    seen: list[lr.History] = []
+
+    def looks(cycle: int, amount: float, history: lr.History = ()) -> float:
+        seen.append(history)
+        return 0.1 + (history[-1]["next"]["pruned_norm"] if history else 0.0)
+
+    before: dict[int, Tensor] = {}
+    after: dict[int, Tensor] = {}
+
+    def noted(cycle: scyc.Cycle) -> None:
+        own = torch.cat([cycle.masks[name].flatten() for name in cycle.masks])
+        after[cycle.number] = own
+        train(cycle)
+        before[cycle.number] = torch.cat([cycle.net.get_parameter(name).detach().flatten() for name in cycle.masks])
+
+    cycles = pruning(start(), train=noted, schedule=lr.Schedule(looks, lr.Constant()), cycles=3)
+    records = [next(cycles), next(cycles)]
+    again = pruning(start(), train=noted, schedule=lr.Schedule(looks, lr.Constant()), cycles=3)
+    again.load_state_dict(through_a_file(cycles.state_dict()))
+    assert again.pruner.peak == cycles.pruner.peak == 0.1 + (records[1].pruned_norm or 0.0) > 0.1
+    records.append(next(again))
+    assert (records[0].pruned_share, records[0].pruned_norm) == (None, None)
+    for m in (1, 2):
+        old, kept = before[m - 1], after[m]
+        share = 1 - int(kept.sum()) / int(after[m - 1].sum())
+        assert records[m].pruned_share == pytest.approx(share, abs=1e-12)
+        assert records[m].pruned_norm == pytest.approx(float(old[~kept].norm() / old.norm()), rel=1e-5)
+    last = seen[-1][-1]
+    assert last["next"] == {"pruned_share": records[2].pruned_share, "pruned_norm": records[2].pruned_norm}
+    assert last["pruned_norm"] == records[1].pruned_norm
+
+
 def test_where_chooses_and_densities_are_of_the_chosen_and_of_all() -> None:
     records = list(pruning(start(), where=lambda name, _: name.startswith("5"), cycles=2))
     assert [record.layers for record in records] == [{"5.weight": 1.0}, {"5.weight": 140 / 200}]

@@ -541,8 +541,9 @@ def test_the_state_of_torchs_scheduler_is_refused() -> None:
 
 
 def test_every_entry_has_a_line_for_the_list() -> None:
-    assert sorted(lr.SHAPES) == ["constant", "cyclical", "decay", "warmup"]
-    assert sorted(lr.PEAKS) == ["fixed", "scyc"]
+    shapes = ["constant", "cosine", "cyclical", "decay", "ft", "llr", "one-cycle", "slr", "warmup"]
+    assert sorted(lr.SHAPES) == shapes
+    assert sorted(lr.PEAKS) == ["allr", "density", "fixed", "linear", "reversed", "scyc", "step", "table"]
     for entry in [*lr.SHAPES.values(), *lr.PEAKS.values()]:
         assert len((entry.__doc__ or "").splitlines()) == 1
         assert all(part.name in (entry.__doc__ or "") for part in fields(entry))

@@ -12,6 +12,7 @@ from scyc import mask, prune
 from scyc.config import Part
 from scyc.draw import generator
 from scyc.prune.score import Tensors
+from scyc.run import Run
 from scyc.stack import Record, Stack, drawn, fresh_counters
 from scyc.store import weights as stored
 from scyc.train import tally
@@ -35,15 +36,15 @@ def cycles(stack: Stack, pulse: Pulse) -> Iterator[dict[str, Record]]:
 
 def train_(stack: Stack, pulse: Pulse) -> None:
     """The rest of this cycle's steps."""
-    run, engine, lrs = stack.run, stack.engine, rates(stack)
-    snapshot = run.pruning.rewind.make().snapshot if stack.cycle == 0 else None
-    while stack.step < run.steps:
+    engine, lrs = stack.engine, rates(stack)
+    snapshot = stack.run.pruning.rewind.make().snapshot if stack.cycle == 0 else None
+    while stack.step < stack.steps:
         stop = next_stop(stack, snapshot)
         engine.steps_(stack.cycle, stack.step, lrs[:, stack.step : stop], stack.now)
         stack.step = stop
         if stack.step == snapshot:
             stack.kept = engine.weights()
-        if stack.step % run.evaluations == 0 or stack.step == run.steps:
+        if stack.step % stack.run.evaluations_of(stack.cycle) == 0 or stack.step == stack.steps:
             evaluate_(stack)
         pulse(stack)
         if not engine.finite.any():
@@ -52,25 +53,28 @@ def train_(stack: Stack, pulse: Pulse) -> None:
 
 def next_stop(stack: Stack, snapshot: int | None) -> int:
     """The step after which something happens, or at which somebody wants to look."""
-    step, every = stack.step, stack.run.evaluations
-    stops = [stack.run.steps, step - step % every + every, step + (1 if stack.watched else stack.engine.pace)]
+    step, every = stack.step, stack.run.evaluations_of(stack.cycle)
+    stops = [stack.steps, step - step % every + every, step + (1 if stack.watched else stack.engine.pace)]
     return min([*stops, snapshot] if snapshot is not None and snapshot > step else stops)
 
 
 def rates(stack: Stack) -> Tensor:  # (runs, steps) float64
     """Every learning rate of the cycle."""
-    history = stack.history if stack.history[0] else [()] * len(stack.runs)
-    peaks = [
-        run.peak.make()(stack.cycle, run.pruning.amount, rows) for run, rows in zip(stack.runs, history, strict=True)
-    ]
-    factors = torch.stack([factor_table(run.shape, run.steps) for run in stack.runs])
+    peaks = [stack.peak(k) for k in range(len(stack.runs))]
+    factors = torch.stack([factors_of(run, stack.cycle) for run in stack.runs])
     return torch.tensor(peaks, dtype=torch.float64)[:, None] * factors
 
 
+def factors_of(run: Run, cycle: int) -> Tensor:  # (steps,) float64
+    """By what the peak is multiplied at every step of a cycle; the run has its scale applied."""
+    shape, first = run.shape_of(cycle)
+    return factor_table(shape, first, first + run.steps_of(cycle))
+
+
 @cache
-def factor_table(shape: Part, steps: int) -> Tensor:  # (steps,) float64
+def factor_table(shape: Part, first: int, end: int) -> Tensor:  # (steps,) float64
     factor = shape.make()
-    return torch.tensor([factor(step) for step in range(steps)], dtype=torch.float64)
+    return torch.tensor([factor(step) for step in range(first, end)], dtype=torch.float64)
 
 
 def evaluate_(stack: Stack) -> None:
@@ -121,17 +125,19 @@ def records(stack: Stack, early: tuple[Tensor, Tensor], last: tuple[Tensor, Tens
     names, every = mask.prunable(stack.net), mask.weights(stack.net)
     exempt = sum(stack.net.get_parameter(name).numel() for name in every if name not in names)
     state, peaks = states(stack), [float(lr) for lr in rates(stack).amax(1)]
-    for k, run in enumerate(stack.runs):
+    for k in range(len(stack.runs)):
         kept = {name: int(stack.masks[name][k].sum()) for name in names}
         sizes = {name: stack.masks[name][k].numel() for name in names}
         record: Record = {
             "cycle": stack.cycle,
-            "peak": run.peak.make()(stack.cycle, run.pruning.amount, stack.history[k]),
+            "peak": stack.peak(k),
             "highest_lr": peaks[k],
             "density": sum(kept.values()) / sum(sizes.values()),
             "density_all": (sum(kept.values()) + exempt) / (sum(sizes.values()) + exempt),
             "layers": {name: kept[name] / sizes[name] for name in names},
             "guarded": bool(stack.now["guarded"][k]),
+            "steps": stack.steps,
+            **{name: prune.number(values[k]) for name, values in stack.begun.items()},
             "state": state[k],
         }
         yield {name: finite_or_none(value) for name, value in (record | outcome(stack, k, early, last)).items()}
@@ -186,8 +192,9 @@ def advance_(stack: Stack) -> None:
         amount=pruning.amount,
         coupled=couplings,
     )
-    stack.masks = {name: chosen(finite, new, stack.masks[name]) for name, new in made.items()}
-    stack.now["guarded"] = guarded.cpu()
+    before, stack.masks = stack.masks, {name: chosen(finite, new, stack.masks[name]) for name, new in made.items()}
+    taken = prune.removed({name: trained[name] for name in scores}, before, stack.masks)
+    stack.now |= {"guarded": guarded.cpu(), **{name: values.cpu() for name, values in taken.items()}}
     fresh = lambda: drawn(stack.runs, stack.feed, "reinit", stack.cycle)  # noqa: E731
     rewound = pruning.rewind.make()(stack.kept, trained, fresh)
     engine.begin_({name: chosen(finite, rewound[name].to(t), t) for name, t in trained.items()}, stack.masks)

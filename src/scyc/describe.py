@@ -6,10 +6,11 @@ from typing import Any
 
 from scyc.config import parameters
 from scyc.experiment import Experiment, presets
-from scyc.lr import Warmup
+from scyc.lr import Unmeasured, Warmup
 from scyc.registry import Kind, nearest
-from scyc.run import KINDS, effective
+from scyc.run import KINDS, Run, effective
 
+WAITS = "history"
 PLURALS = {kind if kind == "data" else f"{kind}s": kind for kind in KINDS}
 
 
@@ -55,7 +56,10 @@ def peaks(experiment: Experiment) -> list[list[str]]:
 
 
 def peak_text(run: Any, cycle: int) -> str:
-    return f"{run.peak.make()(cycle, run.pruning.amount):.6g}"
+    try:
+        return f"{run.peak.make()(cycle, run.pruning.amount):.6g}"
+    except Unmeasured:
+        return WAITS
 
 
 def every_step(experiment: Experiment, cycle: int) -> Sequence[list[str]]:
@@ -63,12 +67,19 @@ def every_step(experiment: Experiment, cycle: int) -> Sequence[list[str]]:
     runs = [effective(group[0]) for group in experiment.runs.values()]
     if not 0 <= cycle < runs[0].cycles:
         raise ValueError(f"--cycle {cycle}: this experiment has cycles 0 to {runs[0].cycles - 1}")
-    rates = [(run.schedule, run.schedule.peak(cycle, run.pruning.amount)) for run in runs]
-    rows = [
-        [str(step), *(f"{peak * schedule.shape(step):.6g}" for schedule, peak in rates)]
-        for step in range(runs[0].steps)
-    ]
-    return [["step", *experiment.runs], *rows]
+    columns = [rates(run, cycle) for run in runs]
+    steps = range(runs[0].steps_of(cycle))
+    return [["step", *experiment.runs], *([str(step), *(column[step] for column in columns)] for step in steps)]
+
+
+def rates(run: Run, cycle: int) -> list[str]:
+    """Peak x factor at every step; the factor alone where the peak waits for measurements."""
+    (part, first), steps = run.shape_of(cycle), run.steps_of(cycle)
+    shape, text = part.make(), peak_text(run, cycle)
+    if text == WAITS:
+        return [f"{shape(first + step):.6g} x peak" for step in range(steps)]
+    peak = run.peak.make()(cycle, run.pruning.amount)
+    return [f"{peak * shape(first + step):.6g}" for step in range(steps)]
 
 
 def remarks(experiment: Experiment) -> list[str]:

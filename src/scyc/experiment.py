@@ -9,7 +9,7 @@ from typing import Any
 from scyc.config import ConfigError, digest, override, plain, read, shown
 from scyc.paper import published
 from scyc.registry import nearest
-from scyc.run import Run, run_from
+from scyc.run import SCHEDULE, Run, run_from
 
 KEYS = ("doc", "seeds", "run", "schedules", "published", "oracle")
 
@@ -114,8 +114,8 @@ def runs_of(
         raise ConfigError(f"{where}: schedules: {shown(label)} labels no column; use 1 to 100 printable characters")
     schedule = table(schedules, label, f"{where}: schedules")
     for key in schedule:
-        if key not in ("peak", "shape"):
-            raise ConfigError(f"{where}: schedules.{label}: {nearest('key', key, ('peak', 'shape'))}")
+        if key not in SCHEDULE:
+            raise ConfigError(f"{where}: schedules.{label}: {nearest('key', key, SCHEDULE)}")
     try:
         first = run_from({**base, **schedule, "seed": seeds[0]}, trust=trust)
         return (first, *(run_from({**base, **schedule, "seed": seed}, trust=trust) for seed in seeds[1:]))

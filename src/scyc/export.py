@@ -91,7 +91,7 @@ def sheet(trained: Trained) -> Facts:
         "density": record["density"],
         "density_all": record["density_all"],
         "precision": run.precision,
-        "step": run.steps,
+        "step": run.steps_of(record["cycle"]),
         "test_accuracy": record["last_test_accuracy"],
         "early_stop": {"step": record["step"], "test_accuracy": record["test_accuracy"]},
     }

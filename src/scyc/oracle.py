@@ -7,6 +7,7 @@ from typing import Any
 from scyc import peaks as grids
 from scyc.config import ConfigError, Part, plain
 from scyc.experiment import Experiment
+from scyc.lr import Unmeasured
 from scyc.question import Question
 from scyc.registry import nearest
 from scyc.run import Run, identified
@@ -65,7 +66,17 @@ def declared(table: Mapping[str, Any], where: str) -> tuple[float, ...]:
 def compared(experiment: Experiment, labels: Sequence[str]) -> dict[str, Part]:
     """The peaks to place relative to the feasible region: every S-Cyc one, and those of the schedules named."""
     wanted = dict.fromkeys([*challengers(experiment), *(searched(experiment, label) for label in labels)])
-    return {label: experiment.runs[label][0].peak for label in wanted}
+    return {label: foreseen(label, experiment.runs[label][0]) for label in wanted}
+
+
+def foreseen(label: str, run: Run) -> Part:
+    """A run's peak, which must be known without training it."""
+    try:
+        run.peak.make()(1, run.pruning.amount)
+    except Unmeasured:
+        why = "waits for what its own run measures, and an oracle has none; compare another schedule"
+        raise ConfigError(f"schedule {label!r}: its peak {run.peak.name!r} {why}") from None
+    return run.peak
 
 
 def named(experiment: Experiment) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scyc.cycle import factor_table
+from scyc.cycle import factors_of
 from scyc.stack import Stack
 
 Clock = Callable[[], float]
@@ -57,7 +57,7 @@ class Pace:
         self.at = steps
         if stack.curve and stack.curve[-1]["step"] == stack.step:
             self.best = max([*(a for a in stack.curve[-1]["accuracy"] if a is not None), *self.known], default=None)
-        if stack.step == stack.run.steps:
+        if stack.step == stack.steps:
             self.reached |= dict.fromkeys(stack.ids, steps)
             self.first = self.first or (self.clock(), self.done)
 
@@ -79,21 +79,18 @@ class Pace:
         run, (low, high) = stack.run, rates(stack)
         share = min(1.0, (self.before + self.done) / max(1, self.total))
         return Standing(
-            stack.cycle, run.cycles, stack.step, run.steps, len(stack.runs), low, high, self.best, share, self.left
+            stack.cycle, run.cycles, stack.step, stack.steps, len(stack.runs), low, high, self.best, share, self.left
         )
 
 
 def steps_of(stack: Stack) -> int:
-    return stack.cycle * stack.run.steps + stack.step
+    return stack.run.steps_before(stack.cycle) + stack.step
 
 
 def rates(stack: Stack) -> tuple[float, float]:
     """The lowest and highest learning rate of the step just done."""
-    step, history = max(stack.step - 1, 0), stack.history if stack.history[0] else [()] * len(stack.runs)
-    found = [
-        run.peak.make()(stack.cycle, run.pruning.amount, rows) * float(factor_table(run.shape, run.steps)[step])
-        for run, rows in zip(stack.runs, history, strict=True)
-    ]
+    step = max(stack.step - 1, 0)
+    found = [stack.peak(k) * float(factors_of(run, stack.cycle)[step]) for k, run in enumerate(stack.runs)]
     return min(found), max(found)
 
 

@@ -32,6 +32,7 @@ class StackPlan:
     runs: int
     cycles: int
     steps: int  # of one run, all cycles
+    first: int  # of these, in the first cycle
     parameters: int
     memory: int  # bytes, while training
     checkpoints: int  # bytes, at most, and only while it trains
@@ -73,12 +74,13 @@ def stack_plan(runs: list[Run], dataset: Dataset, device: torch.device, keep: st
     return StackPlan(
         len(runs),
         run.cycles,
-        run.cycles * run.steps,
+        run.steps_before(run.cycles),
+        run.steps,
         one.parameters,
         one.memory * len(runs),
         checkpoint * len(runs) * WRITTEN,
         weights * len(runs) * {"last": 1, "all": run.cycles, "none": 0}[keep],
-        seconds * run.steps * run.cycles,
+        seconds * run.steps_before(run.cycles),
     )
 
 
@@ -135,12 +137,20 @@ def grid(plans: Sequence[StackPlan]) -> list[list[str]]:
     rows = [["stack", "runs", "parameters", "steps per run", "memory", "disk", "time"]]
     for number, p in enumerate(plans, start=1):
         sizes = [size_text(p.memory), size_text(p.disk), time_text(p.seconds)]
-        rows.append([str(number), str(p.runs), f"{p.parameters:,}", f"{p.cycles} x {p.steps // p.cycles:,}", *sizes])
+        rows.append([str(number), str(p.runs), f"{p.parameters:,}", lengths(p), *sizes])
     disk = max(p.checkpoints for p in plans) + sum(p.weights for p in plans)  # one stack trains after the other
     total = [size_text(max(p.memory for p in plans)), size_text(disk)]
     steps = f"{sum(p.run_steps for p in plans):,} in all"
     rows.append(["all", str(sum(p.runs for p in plans)), "", steps, *total, time_text(sum(p.seconds for p in plans))])
     return rows
+
+
+def lengths(plan: StackPlan) -> str:
+    """`25 x 1,000`, or `1,000 + 24 x 250` where the first cycle is longer."""
+    if plan.steps == plan.cycles * plan.first:
+        return f"{plan.cycles} x {plan.first:,}"
+    later = plan.cycles - 1
+    return f"{plan.first:,} + {later} x {(plan.steps - plan.first) // later:,}"
 
 
 def size_text(size: float) -> str:

@@ -26,6 +26,8 @@ class Record:
     density_all: float  # of all convolution and linear weights
     layers: dict[str, float]  # the density of each
     guarded: bool  # was the last weight of a layer kept against its score?
+    pruned_share: float | None  # of the weights that were left, what the pruning before this cycle took; None: none was
+    pruned_norm: float | None  # of their 2-norm
     steps: int
     outcome: Any
     masks: mask.Masks = field(repr=False)
@@ -49,6 +51,7 @@ class Pruner:
         self.masks = prune.starting(net, method.unit, where=method.where)
         self.cycle = self.step = 0
         self.guarded = False
+        self.taken: dict[str, float | None] = dict.fromkeys(prune.TAKEN)  # by the pruning before this cycle
         self.history: list[dict[str, Any]] = []
         self.scheduler: ScheduleLR | None = None
         self.handles: list[RemovableHandle] = []
@@ -59,7 +62,12 @@ class Pruner:
 
     @property
     def peak(self) -> float:
-        return float(self.schedule.peak(self.cycle, self.method.amount, self.history[: self.cycle]))
+        return float(self.schedule.peak(self.cycle, self.method.amount, self.past))
+
+    @property
+    def past(self) -> list[dict[str, Any]]:
+        """The history as peaks see it."""
+        return past(self.cycle, self.history, self.taken)
 
     @property
     def layers(self) -> dict[str, float]:
@@ -76,8 +84,7 @@ class Pruner:
         if self.handles:
             raise ValueError(f"cycle {self.cycle} has its optimizer already; attach one, once in a cycle")
         optimizer = mask.unwrapped(optimizer)
-        past = self.history[: self.cycle]
-        self.scheduler = ScheduleLR(optimizer, self.schedule, self.cycle, self.method.amount, past)
+        self.scheduler = ScheduleLR(optimizer, self.schedule, self.cycle, self.method.amount, self.past)
         self.hold_(optimizer)
         return self.scheduler
 
@@ -117,6 +124,7 @@ class Pruner:
             density_all=mask.density(whole | {name: self.masks[name] for name in self.layers}),
             layers=self.layers,
             guarded=self.guarded,
+            **self.taken,
             steps=self.step,
             outcome=outcome,
             masks=dict(self.masks),
@@ -137,6 +145,7 @@ class Pruner:
         self.release_()
         how, following = self.method, self.cycle + 1
         grads = across.averaged(how.grads(self.net)) if how.grads else None
+        before, trained = self.masks, {name: self.net.get_parameter(name).detach().clone() for name in self.layers}
         self.masks, self.guarded = prune.guarded_step(
             self.net,
             self.masks,
@@ -148,6 +157,7 @@ class Pruner:
             rng=generator("score", how.seed, following),
         )
         across.agreed(self.masks)
+        self.taken = taken(trained, before, self.masks)
         own = tensors(self.net)
         write_(own, self.rewind(self.kept, own, lambda: self.drawn(following)))
         mask.apply_(self.net, self.masks)
@@ -166,7 +176,7 @@ class Pruner:
             "method": self.method.described(),
             "schedule": plain(self.schedule),
             **{name: getattr(self, name) for name in ("cycle", "step", "guarded")},
-            **{name: getattr(self, name).copy() for name in ("history", "masks", "kept")},
+            **{name: getattr(self, name).copy() for name in ("history", "masks", "kept", "taken")},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -179,8 +189,21 @@ class Pruner:
         self.release_()
         self.cycle, self.step, self.guarded = state["cycle"], state["step"], state["guarded"]
         self.history = [dict(row) for row in state["history"]]
+        self.taken = dict.fromkeys(prune.TAKEN) | state.get("taken", {})  # older states have none
         self.masks = self.placed(state["masks"])
         self.kept = {name: value.clone() for name, value in state["kept"].items()}
+
+
+def past(cycle: int, history: list[dict[str, Any]], taken: Mapping[str, float | None]) -> list[dict[str, Any]]:
+    """A row per earlier cycle, the last beside what is known of the one that begins."""
+    rows = history[:cycle]
+    return [*rows[:-1], rows[-1] | {"next": dict(taken)}] if rows else []
+
+
+def taken(weights: Mapping[str, Tensor], before: mask.Masks, after: mask.Masks) -> dict[str, float | None]:
+    """What the pruning of one network took."""
+    own, old, new = ({name: tensors[name][None] for name in weights} for tensors in (weights, before, after))
+    return {name: prune.number(value[0]) for name, value in prune.removed(own, old, new).items()}
 
 
 def tensors(net: nn.Module) -> dict[str, Tensor]:

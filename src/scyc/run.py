@@ -33,6 +33,8 @@ PEAK = Kind("peak", PEAKS)
 SHAPE = Kind("shape", SHAPES)
 KINDS = {kind.name: kind for kind in (PEAK, SHAPE, SCORE, SCOPE, UNIT, REWIND, MODEL, READERS, OPTIMIZER)}
 
+SCHEDULE = ("peak", "shape", "retrain_shape")  # what one schedule of an experiment may have of its own
+
 Share = Annotated[float, Field(gt=0, lt=1)]
 Counted = Annotated[int, StepCount(), Field(ge=1, le=10**9)]
 
@@ -101,6 +103,8 @@ class Run:
     optimizer: Annotated[Part, chosen(OPTIMIZER)] = SGD
     eval_every: Annotated[int, StepCount(), Field(ge=0, le=10**9)] = 0  # 0: a fiftieth of the steps
     precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
+    retrain_steps: Annotated[int, StepCount(), Field(ge=0, le=10**9)] = 0  # of each later cycle; 0: those of the first
+    retrain_shape: Annotated[Part | None, chosen(SHAPE)] = None  # of each later cycle; None: the last steps of `shape`
     scale: Annotated[float, Field(gt=0, le=1000)] = 1.0
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
@@ -108,15 +112,31 @@ class Run:
         snapshot = self.pruning.rewind.make().snapshot or 0
         if snapshot > self.steps:
             raise ValueError(f"pruning.rewind.k = {snapshot} is past the {self.steps} steps of a cycle")
+        if self.retrain_steps > self.steps:
+            where = f"retrain_steps = {self.retrain_steps} is more than the {self.steps} steps of the first cycle"
+            raise ValueError(f"{where}; use as many or fewer, or 0 for as many")
 
     @property
     def schedule(self) -> Schedule:
         return Schedule(self.peak.make(), self.shape.make())
 
-    @property
-    def evaluations(self) -> int:
+    def steps_of(self, cycle: int) -> int:
+        """The first cycle trains the dense network, and may be longer than the others."""
+        return self.retrain_steps or self.steps if cycle else self.steps
+
+    def steps_before(self, cycle: int) -> int:
+        """Of all earlier cycles; before the one after the last: of the whole run."""
+        return self.steps + (cycle - 1) * self.steps_of(1) if cycle else 0
+
+    def shape_of(self, cycle: int) -> tuple[Part, int]:
+        """A cycle's shape, and at which of its steps the cycle begins: a shorter one replays the end of the first."""
+        if cycle and self.retrain_shape:
+            return self.retrain_shape, 0
+        return self.shape, self.steps - self.steps_of(cycle)
+
+    def evaluations_of(self, cycle: int) -> int:
         """Steps between evaluations; at most fifty a cycle where nothing else is said."""
-        return self.eval_every or math.ceil(self.steps / 50)
+        return self.eval_every or math.ceil(self.steps_of(cycle) / 50)
 
 
 def effective(run: Run) -> Run:
@@ -136,8 +156,8 @@ def identity(run: Run, data_digest: str) -> str:
 
 
 def stack_key(run: Run) -> str:
-    """Runs with equal keys can train as one stack: they differ in seed, peak and shape alone."""
-    return digest({name: value for name, value in plain(run).items() if name not in ("seed", "peak", "shape")})
+    """Runs with equal keys can train as one stack: they differ in seed and schedule alone."""
+    return digest({name: value for name, value in plain(run).items() if name not in ("seed", *SCHEDULE)})
 
 
 def run_from(config: Mapping[str, Any], *, trust: bool = False) -> Run:

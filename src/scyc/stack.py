@@ -52,6 +52,27 @@ class Stack:
         return self.runs[0]
 
     @property
+    def steps(self) -> int:
+        """Of this cycle."""
+        return self.run.steps_of(self.cycle)
+
+    @property
+    def begun(self) -> dict[str, Tensor]:  # each (runs,)
+        """What the pruning before this cycle took."""
+        return {name: self.now[name] for name in prune.TAKEN}
+
+    def past(self, k: int) -> list[Record]:
+        """The k-th run's history as peaks see it: its earlier cycles, the last beside what is known of this one."""
+        rows = [row for row in self.history[k] if row["cycle"] < self.cycle]
+        taken = {name: prune.number(values[k]) for name, values in self.begun.items()}
+        return [*rows[:-1], rows[-1] | {"next": {"steps": self.steps, **taken}}] if rows else []
+
+    def peak(self, k: int) -> float:
+        """The k-th run's, in this cycle."""
+        run = self.runs[k]
+        return float(run.peak.make()(self.cycle, run.pruning.amount, self.past(k)))
+
+    @property
     def last_cycle(self) -> bool:
         return self.cycle == self.run.cycles - 1
 
@@ -63,6 +84,7 @@ def fresh_counters(runs: int) -> dict[str, Tensor]:  # each (runs,)
         "best_accuracy": torch.zeros(runs, dtype=torch.float64),
         "best_step": torch.zeros(runs, dtype=torch.int64),
         "guarded": torch.zeros(runs, dtype=torch.bool),
+        **{name: torch.full((runs,), torch.nan, dtype=torch.float64) for name in prune.TAKEN},  # by the pruning before
         **tally.fresh(runs),
     }
 
@@ -163,7 +185,7 @@ def restore_(stack: Stack, head: Mapping[str, Any], saved: Tensors) -> None:
         groups.setdefault(group, {})[name] = tensor[rows].to(on)
     stack.cycle, stack.step, stack.ended = head["cycle"], head["step"], head["ended"]
     stack.why_single = head["why_single"]
-    stack.masks, stack.now = groups["mask"], groups["now"]
+    stack.masks, stack.now = groups["mask"], fresh_counters(len(rows)) | groups["now"]  # older ones hold fewer
     stack.kept, stack.best = groups.get("kept", {}), groups.get("best", {})
     stack.history = [head["history"][row] for row in rows]
     stack.curve = [

@@ -146,7 +146,7 @@ def test_every_format_says_the_same_numbers(store: Store) -> None:
     assert sum(row["feasible"] == "True" for row in rows) == 2 + 2 + 3 + 1
     document = json.loads(oracle.FORMATS["json"](found))
     assert document["cycles"][0]["compare"] == {"scyc": 0.03, "low": 0.015}
-    assert document["budget"] == {"trainings": 32, "steps": 100, "seconds": 12.5}
+    assert document["budget"] == {"trainings": 32, "steps": 100, "seconds": 12.5, "total": 3200}
     assert document["paper"]["cycle"] == [0, 2, 3, 4, 5, 7, 13]
 
 

@@ -54,7 +54,7 @@ def cycle_of(net: nn.Module, run: Run, feed: Feed, cycle: int, masks: mask.Masks
         optimizer.step()
         scheduler.step()
         losses.append(loss.item())
-        if (step + 1) % run.evaluations == 0 or step + 1 == run.steps:
+        if (step + 1) % run.evaluations_of(0) == 0 or step + 1 == run.steps:
             validation, accuracy = measured(net, feed, "validation")
             curve.append((step + 1, validation, accuracy, sum(losses) / len(losses)))
             losses.clear()

@@ -156,4 +156,4 @@ def steps_in(wanted: Any) -> int:
     """Run-steps of these runs."""
     from scyc.run import effective
 
-    return sum(effective(run).steps * run.cycles for run in wanted.values())
+    return sum(effective(run).steps_before(run.cycles) for run in wanted.values())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from scyc import mask
-from scyc.cycle import factor_table
+from scyc.cycle import factors_of
 from scyc.distribution.capture import Capture
 from scyc.distribution.measure import Settings, measured
 from scyc.run import Run, effective
@@ -20,9 +20,9 @@ MOMENTS = ("peak", "end")
 REHEARSAL = Settings(batches=1)
 
 
-def peak_step(run: Run) -> int:
+def peak_step(run: Run, cycle: int) -> int:
     """The first step with the highest learning rate of a cycle; the run has its scale applied."""
-    return int(factor_table(run.shape, run.steps).argmax())
+    return int(factors_of(run, cycle).argmax())
 
 
 def rows(store: Store, id: str, settings: Settings) -> list[Record]:
@@ -33,7 +33,7 @@ def rows(store: Store, id: str, settings: Settings) -> list[Record]:
 def due(run: Run, cycle: int, step: int) -> list[tuple[int, str]]:
     """What has to be measured by the time a run stands here: (cycle, moment) pairs."""
     before = [(m, moment) for m in range(cycle) for moment in MOMENTS]
-    reached = {"peak": step > peak_step(run), "end": step >= run.steps}
+    reached = {"peak": step > peak_step(run, cycle), "end": step >= run.steps_of(cycle)}
     return before + [(cycle, moment) for moment in MOMENTS if reached[moment]]
 
 
@@ -55,12 +55,12 @@ class Measuring:
         """What cannot be measured is refused before it trains."""
         self.capture = Capture(stack)
         measured(stack, torch.zeros(1, dtype=torch.int64, device=stack.feed.device), self.capture, REHEARSAL)
-        self.peaks = torch.tensor([peak_step(run) for run in stack.runs])
 
     def stepped(self, stack: Stack) -> None:
-        if (at_peak := self.peaks == stack.step - 1).any():
+        peaks = torch.tensor([peak_step(run, stack.cycle) for run in stack.runs])
+        if (at_peak := peaks == stack.step - 1).any():
             self.measure(stack, "peak", at_peak)
-        if stack.step == stack.run.steps:
+        if stack.step == stack.steps:
             self.measure(stack, "end", torch.ones_like(at_peak))
 
     def measure(self, stack: Stack, moment: str, chosen: Tensor) -> None:  # (runs,) bool

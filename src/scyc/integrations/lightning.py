@@ -62,7 +62,7 @@ class IterativePruning(Callback):  # type: ignore[misc]  # Lightning need not be
         scheduler = self.fit.follow_(trainer.optimizers[0])
         self.fit.begin_(pl_module)
         if self.schedule_state:
-            scheduler.restart_(self.fit.pruner.cycle, self.fit.pruner.history[: self.fit.pruner.cycle])
+            scheduler.restart_(self.fit.pruner.cycle, self.fit.pruner.past)
             scheduler.load_state_dict(self.schedule_state)
         if self.stepping is not None:
             self.stepping.remove()

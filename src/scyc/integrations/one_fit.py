@@ -76,7 +76,7 @@ class OneFit:
         self.pruner.advance_()
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": copy.deepcopy(self.blank), "param_groups": groups})
-        self.scheduler.restart_(self.pruner.cycle, self.pruner.history)
+        self.scheduler.restart_(self.pruner.cycle, self.pruner.past)
         self.pruner.hold_(self.optimizer)
         self.first, self.outcome = epoch, {}
 

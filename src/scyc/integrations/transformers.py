@@ -10,7 +10,7 @@ from scyc.integrations.one_fit import OneFit
 from scyc.lr import Schedule, ScheduleLR
 from scyc.mask import Masks
 from scyc.method import Choices, Method
-from scyc.pruner import Record, tensors
+from scyc.pruner import Record, past, tensors
 
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -35,7 +35,8 @@ class CarryingLR(ScheduleLR):
         if pruning is None:
             raise ValueError("the checkpoint has no masks: it was not saved with IterativePruning; start without it")
         self.fit.loaded, self.weights = pruning, state_dict["weights"]
-        self.restart_(pruning["pruner"]["cycle"], pruning["pruner"]["history"][: pruning["pruner"]["cycle"]])
+        cycle, history, taken = (pruning["pruner"].get(name, {}) for name in ("cycle", "history", "taken"))
+        self.restart_(cycle, past(cycle, history, taken))
         super().load_state_dict({key: state_dict[key] for key in state_dict if key not in ("pruning", "weights")})
 
     def check(self, net: nn.Module) -> None:

@@ -8,12 +8,13 @@ from torch import Tensor, nn
 from scyc.draw import generator
 from scyc.mask import Masks, Where, apply_, coupled, held, ones_like, prunable
 from scyc.prune.group import SCOPE, SCOPES, UNIT, UNITS
+from scyc.prune.removed import TAKEN, number, removed
 from scyc.prune.rewind import REWIND, REWINDS, Rewind
 from scyc.prune.score import SCORE, SCORES
 from scyc.prune.select import pruned
 
-__all__ = ["REWIND", "REWINDS", "SCOPE", "SCOPES", "SCORE", "SCORES", "UNIT", "UNITS", "Rewind"]
-__all__ += ["gradients", "guarded_step", "pruned", "starting", "step"]
+__all__ = ["REWIND", "REWINDS", "SCOPE", "SCOPES", "SCORE", "SCORES", "TAKEN", "UNIT", "UNITS", "Rewind"]
+__all__ += ["gradients", "guarded_step", "number", "pruned", "removed", "starting", "step"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

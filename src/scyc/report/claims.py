@@ -93,11 +93,13 @@ def cell(found: Comparison, sign: int = 1) -> Cell:
 
 
 def fixed(results: Results, *, warm: bool) -> list[str]:
-    """Schedules of one peak for all cycles: the warm-ups, or the others."""
+    """Schedules of one peak and one shape for all cycles: the warm-ups, or the others."""
     return [
         label
         for label, config in results.configs.items()
-        if config["peak"]["name"] == "fixed" and (config["shape"]["name"] == "warmup") is warm
+        if config["peak"]["name"] == "fixed"
+        and "retrain_shape" not in config
+        and (config["shape"]["name"] == "warmup") is warm
     ]
 
 

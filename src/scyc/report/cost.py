@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from scyc.report.budget import Budget
-from scyc.report.rows import Results
+from scyc.report.rows import Results, steps_until
 from scyc.store.runs import Store
 
 Event = Mapping[str, Any]
@@ -30,8 +30,10 @@ class Cost:
 def cost(store: Store, results: Results, ids: Sequence[str]) -> Cost:
     """A run that several schedules share is paid for once."""
     known = [stretches(store.events(id)) for id in ids]
-    trainings = sum(len(store.records(id)) for id in ids)
-    return Cost(Budget(trainings, results.steps, sum(s for s, _ in known)), sum(untimed for _, untimed in known))
+    trained = [len(store.records(id)) for id in ids]
+    total = sum(steps_until(results.config, cycles) for cycles in trained)
+    spent = Budget(sum(trained), results.steps, sum(s for s, _ in known), total)
+    return Cost(spent, sum(untimed for _, untimed in known))
 
 
 def stretches(events: Iterable[Event]) -> tuple[float, int]:

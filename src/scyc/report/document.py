@@ -43,11 +43,12 @@ def conditions(found: Analysis) -> str:
     results, config = found.results, found.results.config
     scale = config.get("scale", 1.0)
     scaled = f" ({config['steps']:,} at scale {scale:g})" if scale != 1 else " (scale 1)"
+    later = f", {results.retrained:,} after the first" if results.retrained < results.steps else ""
     diverged = {(row.schedule, seed) for rows in results.rows.values() for row in rows for seed in row.diverged}
     limit = config["data"].get("limit", 0)
     return (
         f"{results.finished} of {results.runs} runs finished{f', {len(diverged)} diverged' if diverged else ''}; "
-        f"{results.steps:,} steps a cycle{scaled}, {results.cycles} of {cycles_of(config)} cycles, "
+        f"{results.steps:,} steps a cycle{scaled}{later}, {results.cycles} of {cycles_of(config)} cycles, "
         f"n = {len(results.seeds)} (seeds {found.seeds}){f', a subset of {limit:,} images' if limit else ''}"
     )
 

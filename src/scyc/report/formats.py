@@ -79,6 +79,7 @@ def json_text(results: Results) -> str:
         "runs": results.runs,
         "finished": results.finished,
         "steps": results.steps,
+        "retrain_steps": results.retrained,
         "scale": results.config.get("scale", 1.0),
         "seeds": list(results.seeds),
         **numbers(found),

@@ -7,8 +7,9 @@ from typing import Any
 from scyc.experiment import load, presets
 from scyc.report.rows import Results
 from scyc.report.toml import inline, key
+from scyc.run import SCHEDULE
 
-OWN = ("peak", "shape", "seed", "data_digest")  # of one run, or of the data it was given
+OWN = (*SCHEDULE, "seed", "data_digest")  # of one run, or of the data it was given
 PLACED = ("folder", "npz", "safetensors")  # data sets that lie where their owner put them
 
 
@@ -23,7 +24,7 @@ def toml(results: Results) -> str:
     lines += [f"{key(name)} = {inline(named_first(value))}" for name, value in shared.items()]
     for label, config in results.configs.items():
         lines += ["", f"[schedules.{key(label)}]"]
-        lines += [f"{part} = {inline(named_first(config[part]))}" for part in ("peak", "shape")]
+        lines += [f"{part} = {inline(named_first(config[part]))}" for part in SCHEDULE if part in config]
     return "\n".join(lines) + "\n"
 
 

@@ -76,8 +76,13 @@ class Results:
 
     @property
     def steps(self) -> int:
-        """Of one cycle, with the scale applied."""
-        return int(multiplied(self.config["steps"], Steps, self.config.get("scale", 1.0)))
+        """Of the first cycle, with the scale applied."""
+        return steps_of(self.config, 0)
+
+    @property
+    def retrained(self) -> int:
+        """The steps of each later cycle."""
+        return steps_of(self.config, 1)
 
     def at(self, cycle: int, labels: Iterable[str] | None = None) -> list[Row]:
         """The rows of one cycle, in the order of the schedules."""
@@ -132,6 +137,17 @@ def cycles_of(config: Mapping[str, Any]) -> int:
     from scyc.run import Run
 
     return int(config.get("cycles", Run.cycles))
+
+
+def steps_of(config: Mapping[str, Any], cycle: int) -> int:
+    """The steps of one cycle, with the scale applied."""
+    later = config.get("retrain_steps", 0) if cycle else 0
+    return int(multiplied(later or config["steps"], Steps, config.get("scale", 1.0)))
+
+
+def steps_until(config: Mapping[str, Any], cycles: int) -> int:
+    """Of so many cycles together."""
+    return sum(steps_of(config, cycle) for cycle in range(cycles))
 
 
 def rows(

@@ -15,7 +15,7 @@ from scyc.report.listing import flat
 from scyc.report.page.block import Chapter
 from scyc.report.rows import Results
 from scyc.report.toml import inline
-from scyc.run import KINDS, Run
+from scyc.run import KINDS, SCHEDULE, Run
 from scyc.store.runs import Store
 
 NAMED = {"data": "data", "model": "model", "optimizer": "optimizer"}  # kinds whose table stands at the top
@@ -105,18 +105,20 @@ def whole(cls: type) -> dict[str, Any]:
             found[field.name] = {"name": value.name, **value.fields}
         elif dataclasses.is_dataclass(value):
             found[field.name] = whole(type(value))
-        elif value is not dataclasses.MISSING and field.name != "seed":
+        elif value not in (dataclasses.MISSING, None) and field.name != "seed":
             found[field.name] = value
     return found
 
 
 def schedules(results: Results) -> Section:
-    grid = [["schedule", "peak", "shape"]]
+    parts = [name for name in SCHEDULE if any(name in config for config in results.configs.values())]
+    grid = [["schedule", *(name.replace("_", " ") for name in parts)]]
     grid += [
-        [label, *(text(repeat.named_first(config[name])) for name in ("peak", "shape"))]
+        [label, *(text(repeat.named_first(config[name])) if name in config else "-" for name in parts)]
         for label, config in results.configs.items()
     ]
-    return Section("Schedules: learning rate = peak of the cycle × shape of the step", grid, 1, (0, 1, 2))
+    words = tuple(range(len(grid[0])))
+    return Section("Schedules: learning rate = peak of the cycle × shape of the step", grid, 1, words)
 
 
 def made_in(store: Store, ids: list[str]) -> Section:

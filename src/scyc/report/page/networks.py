@@ -99,7 +99,8 @@ def cells(results: Results, label: str) -> Iterator[dict[str, Any]]:
 def stops(results: Results, look: Look) -> Figure:
     rows = alive(results)
     x = density_axis("density_percent", [row.density for row in rows])
-    y = axis("early_stop_step", f"early stop (step of {results.steps:,})", scale={"domainMin": 0})
+    later = f", after m = 0 of {results.retrained:,}" if results.retrained < results.steps else ""
+    y = axis("early_stop_step", f"early stop (step of {results.steps:,}{later})", scale={"domainMin": 0})
     seen = (
         ("schedule", "schedule"),
         ("stop", "early stop"),

@@ -24,7 +24,7 @@ from scyc.report.page.figure import (
     sized,
     told,
 )
-from scyc.report.rows import Results
+from scyc.report.rows import Results, steps_of
 from scyc.report.table import percent
 from scyc.run import SHAPE
 
@@ -157,20 +157,24 @@ def inside(results: Results, look: Look) -> Figure:
 def rates(results: Results) -> Iterator[dict[str, Any]]:
     for label, rows in results.rows.items():
         if label in results.configs:
-            corners = turns(shape_of(results.configs[label]), results.steps)
+            config = results.configs[label]
+            corners = [corners_of(config, cycle) for cycle in (0, 1)]  # all later cycles are alike
             for row in rows:
-                for step, factor in corners:
+                for step, factor in corners[min(row.cycle, 1)]:
                     yield {"schedule": label, "cycle": row.cycle, "step": step, "rate": short(row.peak * factor)}
 
 
-def shape_of(config: Mapping[str, Any]) -> Part:
-    return scaled(part(SHAPE, config["shape"]), config.get("scale", 1.0))
+def corners_of(config: Mapping[str, Any], cycle: int) -> list[tuple[int, float]]:
+    """Where the line of one cycle turns: `Run.shape_of`, of a configuration as it is stored."""
+    own, steps = config.get("retrain_shape") if cycle else None, steps_of(config, cycle)
+    shape = scaled(part(SHAPE, own or config["shape"]), config.get("scale", 1.0))
+    return turns(shape, steps, 0 if own else steps_of(config, 0) - steps)
 
 
-def turns(shape: Part, steps: int) -> list[tuple[int, float]]:
+def turns(shape: Part, steps: int, first: int = 0) -> list[tuple[int, float]]:
     """The first step, the last, and every one where the slope changes; thinned where that is nearly everywhere."""
     factor = shape.make()
-    values = [float(factor(step)) for step in range(steps)]
+    values = [float(factor(first + step)) for step in range(steps)]
     bent = [
         k
         for k in range(1, steps - 1)
