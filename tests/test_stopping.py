@@ -95,7 +95,7 @@ def stored(root: Path) -> dict[str, bytes]:
 
 def events(root: Path) -> dict[str, list[dict[str, Any]]]:
     return {
-        path.parent.name: [json.loads(line) for line in path.read_text().splitlines()]
+        path.parent.name: [json.loads(line) for line in path.read_text().splitlines(True) if line.endswith("\n")]
         for path in root.glob("*/events.jsonl")
     }
 
@@ -117,7 +117,7 @@ def check_saved(root: Path, number: int) -> None:
 def interrupted(words: list[str], folder: Path, number: int, wait: float, before: str) -> str:
     """Send a signal some time after training began; the line that resumes it, or nothing where it was done already."""
     process = started(words, folder)
-    until(lambda: any(rows[-1]["kind"] == before for rows in events(folder / "runs").values()), process)
+    until(lambda: any(rows and rows[-1]["kind"] == before for rows in events(folder / "runs").values()), process)
     time.sleep(wait)
     process.send_signal(number)
     code = process.wait(60)
