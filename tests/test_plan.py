@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from scyc.plan import planned
+from scyc.plan import StackPlan, planned, search
 from scyc.store import checkpoint
 from test_sweep import Stopping, small, train
 
@@ -76,3 +76,8 @@ def test_checkpoints_come_by_the_clock_and_at_the_end_of_every_cycle_which_needs
     train(tmp_path, small(), clock, checkpoint_every=every)
     assert seen == steps
     assert slots == [len(step) == 2 for step in steps]
+
+
+def test_a_search_costs_every_run_once_for_each_peak() -> None:
+    plans = [StackPlan(5, 25, 2500, 100, 1, 1, 1, 1, 60.0), StackPlan(1, 25, 2500, 100, 1, 1, 1, 1, 12.0)]
+    assert search(plans, 60) == "`scyc oracle` tries 60 peaks: 900,000 steps in all, about 72 min at this pace"

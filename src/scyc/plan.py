@@ -153,6 +153,12 @@ def lengths(plan: StackPlan) -> str:
     return f"{plan.first:,} + {later} x {(plan.steps - plan.first) // later:,}"
 
 
+def search(plans: Sequence[StackPlan], peaks: int) -> str:
+    """What the oracle of such an experiment takes: every run once for each peak."""
+    steps, seconds = (peaks * sum(values) for values in ([p.run_steps for p in plans], [p.seconds for p in plans]))
+    return f"`scyc oracle` tries {peaks} peaks: {steps:,} steps in all, about {time_text(seconds)} at this pace"
+
+
 def size_text(size: float) -> str:
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1000:

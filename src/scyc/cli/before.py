@@ -70,6 +70,10 @@ def plan(
         print(f"planned with images of the same shape: {error}", file=sys.stderr)
     plans = planning.planned(experiment, found, device=device_named(device), width=width, keep=keep)
     print(aligned(planning.grid(plans)))
+    if experiment.oracle:
+        from scyc.oracle import declared
+
+        print(planning.search(plans, len(declared(experiment.oracle, experiment.name))))
 
 
 def list_(
