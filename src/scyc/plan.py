@@ -170,5 +170,6 @@ def size_text(size: float) -> str:
 def time_text(seconds: float) -> str:
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.3g} {unit}"
+            number = seconds / length
+            return f"{number:.3g} {unit}" if number < 1000 else f"{number:,.0f} {unit}"
     return f"{seconds:.3g} s"
