@@ -25,6 +25,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Trust = Annotated[bool, typer.Option("--trust", help="import the code that package.module:name names")]
 Format = Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="the same bits every time, on a GPU too; slower")]
+Engine = Annotated[str, typer.Option(help="auto, captured (CUDA graphs), stacked or single")]
 Width = Annotated[int, typer.Option(help="runs in one stack at most (0: all that stack)", min=0)]
 Keep = Annotated[str, typer.Option(help="whose weights stay: last, all or none")]
 

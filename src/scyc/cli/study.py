@@ -13,6 +13,7 @@ from scyc.cli.options import (
     Data,
     Deterministic,
     Device,
+    Engine,
     Name,
     Preset,
     Root,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 Peaks = Annotated[str | None, typer.Option(help="peaks to try, both ends included", metavar="FIRST:LAST:STEP|A,B,C")]
 Layout = Annotated[str, typer.Option("--format", help="table, md, latex, csv or json")]
-Engine = Annotated[str, typer.Option(help="auto, captured (CUDA graphs), stacked or single")]
 Threads = Annotated[int, typer.Option(help="threads of one stack on the CPU", min=1)]
 Every = Annotated[float, typer.Option(help="seconds between checkpoints in a cycle", min=0)]
 Elsewhere = Annotated[bool, typer.Option("--accept-environment", help="resume elsewhere")]

@@ -14,6 +14,7 @@ from scyc.data.augment import draws
 from scyc.data.feed import EVALUATED_ROWS
 from scyc.draw import key, mixed
 from scyc.kernel import images, update
+from scyc.kernel.layers import DTYPES
 from scyc.train import tally
 from scyc.train.precision import autocast
 from scyc.train.stacked import Stacked, along, per_row
@@ -30,7 +31,7 @@ class Captured:
     name = "captured"
 
     def __init__(self, stack: Stacked) -> None:
-        self.stack, self.feed = stack, stack.feed
+        self.stack, self.feed, self.dtype = stack, stack.feed, DTYPES[stack.precision]
         device, runs = stack.flat.device, len(stack.flat)
         self.flats = (stack.flat, torch.zeros_like(stack.flat))
         self.here = 0
@@ -114,10 +115,6 @@ class Captured:
         self.losses.copy_(losses)
         self.clock.add_(1)
         tally.add_(self.counts, self.finite, self.losses, self.clock[0])
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.bfloat16 if self.stack.precision == "bf16" else torch.float32
 
     def loss_and_grads(self, flat: Tensor, buffers: Tensors, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tensor]]:
         stack = self.stack
